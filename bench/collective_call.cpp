@@ -32,33 +32,27 @@ CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_D
 
 int CollectiveCall::mpi(const void* send, void* receive) const {
   const auto each = static_cast<MpiCount>(each_), mine = static_cast<MpiCount>(input_.count);
-  switch (collective_) {
-    case mq::Collective::allreduce: break;
-    case mq::Collective::reduce_scatter:
-      if (counts_.empty())
-        return MQ_LARGE(MPI_Reduce_scatter_block)(send, receive, each, type_, MPI_SUM, comm_);
-      return MQ_LARGE(MPI_Reduce_scatter)(send, receive, mpi_counts_.data(), type_, MPI_SUM, comm_);
-    case mq::Collective::allgather:
-      if (counts_.empty()) return MQ_LARGE(MPI_Allgather)(send, mine, type_, receive, each, type_, comm_);
-      return MQ_LARGE(MPI_Allgatherv)(send, mine, type_, receive, mpi_counts_.data(),
-                                      mpi_displacements_.data(), type_, comm_);
-  }
+  const bool even = counts_.empty();
+  if (collective_ == mq::Collective::reduce_scatter)
+    return even ? MQ_LARGE(MPI_Reduce_scatter_block)(send, receive, each, type_, MPI_SUM, comm_)
+                : MQ_LARGE(MPI_Reduce_scatter)(send, receive, mpi_counts_.data(), type_, MPI_SUM, comm_);
+  if (collective_ == mq::Collective::allgather)
+    return even ? MQ_LARGE(MPI_Allgather)(send, mine, type_, receive, each, type_, comm_)
+                : MQ_LARGE(MPI_Allgatherv)(send, mine, type_, receive, mpi_counts_.data(),
+                                           mpi_displacements_.data(), type_, comm_);
   return mpi_sum(send, receive, count_, type_, comm_);
 }
 
 int CollectiveCall::ours(const void* send, void* receive, MPI_Info info) const {
   const auto mine = static_cast<MPI_Count>(input_.count);
-  switch (collective_) {
-    case mq::Collective::allreduce: break;
-    case mq::Collective::reduce_scatter:
-      if (counts_.empty())
-        return MPIQ_Reduce_scatter_block(send, receive, each_, type_, MPI_SUM, comm_, info);
-      return MPIQ_Reduce_scatter(send, receive, counts_.data(), type_, MPI_SUM, comm_, info);
-    case mq::Collective::allgather:
-      if (counts_.empty()) return MPIQ_Allgather(send, mine, type_, receive, each_, type_, comm_, info);
-      return MPIQ_Allgatherv(send, mine, type_, receive, counts_.data(), displacements_.data(), type_, comm_,
-                             info);
-  }
+  const bool even = counts_.empty();
+  if (collective_ == mq::Collective::reduce_scatter)
+    return even ? MPIQ_Reduce_scatter_block(send, receive, each_, type_, MPI_SUM, comm_, info)
+                : MPIQ_Reduce_scatter(send, receive, counts_.data(), type_, MPI_SUM, comm_, info);
+  if (collective_ == mq::Collective::allgather)
+    return even ? MPIQ_Allgather(send, mine, type_, receive, each_, type_, comm_, info)
+                : MPIQ_Allgatherv(send, mine, type_, receive, counts_.data(), displacements_.data(), type_,
+                                  comm_, info);
   return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info);
 }
 

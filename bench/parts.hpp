@@ -4,11 +4,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "mpi_quant/plan/collective.hpp"
 
 namespace mq::bench {
+
+// Those that are measured. Each has a subcommand of mpiq-bench with its name.
+inline constexpr std::array kMeasured{mq::Collective::allreduce, mq::Collective::reduce_scatter,
+                                      mq::Collective::allgather};
 
 struct Part {
   std::uint64_t begin = 0, count = 0;  // elements of the whole vector

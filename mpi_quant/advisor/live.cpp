@@ -106,7 +106,7 @@ Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, i
   if (chosen != nullptr)
     sample = {static_cast<std::uint64_t>(chosen->bytes) / kernels::element_bytes(chosen->element),
               static_cast<std::uint64_t>(chosen->element)};
-  MQ_TRY(mpi_status(PMPI_Bcast(&sample, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(&sample, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast"));
   std::vector<Validation> validations;
   if (sample.count == 0) return validations;
   Vectors vectors;

@@ -13,8 +13,9 @@ constexpr std::size_t kTries = 3;                     // runs of a candidate unt
 constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
 constexpr double kFirst = 1.2, kMost = 1.5;           // MPI's times that the account holds
 constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
-// MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly not
-// the method: other processes that run meanwhile, and in a first run memory that is used for the first time.
+// MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly
+// not the method: other processes that run meanwhile, and in a first run memory that is used for the first
+// time.
 constexpr double kMostLoss = 1, kMostFirstLoss = 0.5;
 constexpr double kUnknownAgreement = 0.1;  // of MPI's time
 constexpr double kAhead = 0.985;           // of the fastest: else a candidate is not worth a try
@@ -431,6 +432,11 @@ void Chooser::freeze(const KnownClass* known) {
   const std::string wanted = to_string(known->method);
   for (std::size_t i = 1; i < candidates_.size(); ++i)
     if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+  if (const auto named = candidate_for(calls_, candidates_, known->method); frozen_ == 0 && named) {
+    frozen_ = candidates_.size();
+    candidates_.push_back(*named);
+    known_.emplace_back();
+  }
   margin_ = known->margin;
   const auto set = [&](std::size_t i, double seconds) {
     known_[i].times[0] = seconds;

@@ -66,8 +66,9 @@ class Chooser {
   std::uint16_t state() const;
   // Forgets everything.
   void restart() noexcept;
-  // From now on takes the method of this line of a file and measures no times; without a line, MPI. The error
-  // of the method is still sampled and judged.
+  // From now on takes the method of this line of a file and measures no times; without a line, or if the
+  // limit cannot be kept with the method, MPI. The error of the method is still sampled and judged. May throw
+  // std::bad_alloc.
   void freeze(const KnownClass* known);
   // The line for a file, from which the next run may choose.
   KnownClass known() const;

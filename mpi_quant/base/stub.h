@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Increase it with every change in this file, except in the names of the two tables. */
-#define MPIQ_STUB_VERSION 3
+#define MPIQ_STUB_VERSION 4
 
 typedef intptr_t mpiq_slot;
 
@@ -35,7 +35,9 @@ enum mpiq_collective {
   MPIQ_ALLGATHER,
   MPIQ_ALLGATHER_LARGE,
   MPIQ_ALLGATHERV,
-  MPIQ_ALLGATHERV_LARGE
+  MPIQ_ALLGATHERV_LARGE,
+  MPIQ_BCAST,
+  MPIQ_BCAST_LARGE
 };
 
 /* What a core exports for the stub, as mpiq_core_v1. */

@@ -36,9 +36,10 @@ Status check_arguments(const Call& call, std::optional<kernels::Element> element
   if (!element || call.count == 0) return {};                        // MPI_BOTTOM may be NULL
   if (call.parted != nullptr && call.parted->is_unusual) return {};  // MPI knows what its types mean
   const bool is_read = call.sendbuf == MPI_IN_PLACE;
+  const std::string name = call.collective == Collective::bcast ? "buffer" : "recvbuf";
   if (call.recvbuf == nullptr && (is_read || call.output_range().n > 0))
-    return {Code::bad_argument, "recvbuf is NULL"};
-  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
+    return {Code::bad_argument, name + " is NULL"};
+  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, name + " is MPI_IN_PLACE"};
   if (call.sendbuf == nullptr && call.input_range().n > 0) return {Code::bad_argument, "sendbuf is NULL"};
   if (!may_overlap && overlaps(call, element))
     return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
@@ -66,16 +67,18 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
   const std::optional<kernels::Element> element = element_of(call_.datatype);
   Method& method = decision_.method;
   if (!method.exact() && method.plan == nullptr) {
-    const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(*element);
-    const PlanRow* const own = plan_of(call_.collective);
-    method.plan = own != nullptr ? own : &choose_plan(bytes, state_.channel.comm().size());
+    const auto count = static_cast<std::size_t>(call_.count);
+    const int ranks = state_.channel.comm().size();
+    const PlanRow* const own =
+        plan_of(call_.collective, method.codec->wire_bound(count, *element, method.params), ranks);
+    method.plan = own != nullptr ? own : &choose_plan(count * kernels::element_bytes(*element), ranks);
   }
   if (!method.exact() && method.memory_rule().arrays == 0) decision_.key = {};  // the key has no meaning
   const bool came_with_error = !local_error_.ok();
   gather_name_.clear();
   try {
     // The names of a program's residuals are made up for one address or position.
-    if (call_.collective == Collective::allgather && !from_program_ && !decision_.key.empty())
+    if (!adds(call_.collective) && !from_program_ && !decision_.key.empty())
       gather_name_ = gather_key(decision_.key.view());
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
@@ -110,7 +113,8 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   const Method& method = decision_.method;
   const bool carries_own = call_.collective == Collective::reduce_scatter && !decision_.key.empty();
   const Channel::Program& program =
-      state_.channel.program(*method.plan, *element, method.encodes_own(), carries_own);
+      state_.channel.program(*method.plan, *element, method.encodes_own(), carries_own,
+                             has_root(call_.collective) ? call_.parted->root : 0);
   Reduction& reduction = reduction_;
   reduction.plan = &program.plan;
   reduction.facts = &program.facts;
@@ -125,7 +129,8 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.count = static_cast<std::size_t>(call_.count);
   reduction.parts = {};
   if (const PartedCall* const parted = call_.parted; parted != nullptr)
-    reduction.parts = {parted->ends, parted->input, parted->output, parted->places, parted->moves};
+    reduction.parts = {parted->ends,   parted->input, parted->output,
+                       parted->places, parted->moves, parted->root};
   if (outgrows_vectors(reduction))
     return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
                                     (reduction.memory.messages() > 1 ? ", in two messages," : "") +
@@ -145,7 +150,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   if (vectors_.is_captured(order_)) return refuse_capture();
   const kernels::Measures when = reduction.codec->measures(reduction.params);
   bool measures = when != kernels::Measures::nothing && !rehearsal_;
-  // A rank may have no elements to gather.
+  // A rank may have no elements to send.
   if (!decision_.key.empty() && input_of(reduction).n > 0) MQ_TRY(prepare_residual(when, measures));
   if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
@@ -166,7 +171,7 @@ Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
   if (when != kernels::Measures::once_a_key || from_program_) return {};
   const double settled = entry_->settled;
   if (settled <= 0) return {};
-  if (call_.collective == Collective::allgather)
+  if (!adds(call_.collective))
     maxima_.facts = {settled};  // the agreement tells it to ranks without elements, which have no entry
   else
     reduction_.params = reduction_.codec->settle(reduction_.params, {settled});

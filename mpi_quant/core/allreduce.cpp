@@ -108,7 +108,8 @@ Result<Decided> decide_requested(const Request& request) {
   if (const auto why = why_exact(Knowledge::ranks, s)) {
     // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
     // others wait.
-    if (*why == Reason::alone) MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
+    if (*why == Reason::alone && request.options.local_error.ok())
+      MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
     return Decided{nullptr, agreed_exact(*why)};
   }
   const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);

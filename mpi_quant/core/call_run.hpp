@@ -114,7 +114,7 @@ class CallRun final : public InFlight {
   bool rehearsal_ = false, entered_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
   Call call_{};
   Decision decision_;
-  std::string gather_name_;  // of the residual, if this is an allgather
+  std::string gather_name_;  // of the residual, if nothing is added up
   Residuals::Entry* entry_ =
       nullptr;  // of decision_.key; from prepare() to release(). Null: the call has none
   Reduction reduction_;

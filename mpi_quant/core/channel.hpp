@@ -44,13 +44,15 @@ class Channel {
   MpiComm& comm() { return *comm_; }
   // World rank of rank 0: different for disjoint groups.
   std::uint64_t first_rank() const { return first_rank_; }
-  // The plan of this row for elements of this type (the last two: see Ranks). It is made once.
+  // The plan of this row for elements of this type (the last three: see Ranks). It is made once, or anew for
+  // another root than that of the call before. Calls with a root are blocking, so nobody uses the old one.
   struct Program {
     Plan plan;
     PlanFacts facts;
+    int root = 0;
   };
   const Program& program(const PlanRow& row, kernels::Element element, bool encodes_own,
-                         bool carries_own = false);
+                         bool carries_own = false, int root = 0);
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of
   // their own: a multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {

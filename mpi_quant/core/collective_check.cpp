@@ -22,7 +22,7 @@ Text to_text(std::string_view words) {
 }
 
 Status tell(MPI_Comm comm, int from, Text& text) {
-  return mpi_status(PMPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, from, comm),
+  return mpi_status(real_mpi().bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, from, comm),
                     "MPI_Bcast");
 }
 

@@ -49,10 +49,10 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
   agreed.same_facts = found[error_and_facts].same();
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
-  MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
   agreed.text.resize(length);
-  MQ_TRY(
-      mpi_status(PMPI_Bcast(agreed.text.data(), static_cast<int>(length), MPI_CHAR, 0, comm), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(agreed.text.data(), static_cast<int>(length), MPI_CHAR, 0, comm),
+                    "MPI_Bcast"));
   return agreed;
 }
 

@@ -1,5 +1,5 @@
-// MPI's own reduce-scatters and allgathers, with the arguments that the caller gave. An MPI of version 3
-// takes counts and displacements of type int only.
+// MPI's own reduce-scatters, allgathers and broadcasts, with the arguments that the caller gave. An MPI of
+// version 3 takes counts and displacements of type int only.
 
 #include <limits>
 #include <string>
@@ -49,6 +49,14 @@ int allgatherv(const Call& c, const int* counts, const int* displs) {
                                displs, g.recvtype, c.comm);
 }
 
+int bcast(const Call& c) {
+  const MPI_Count n = c.parted->counts.each;
+#if MPI_VERSION >= 4
+  if (!fits(n)) return real_mpi().bcast_c(c.recvbuf, n, c.datatype, c.parted->root, c.comm);
+#endif
+  return real_mpi().bcast(c.recvbuf, static_cast<int>(n), c.datatype, c.parted->root, c.comm);
+}
+
 // By functions with arrays of MPI_Count, or, where the MPI library has none, with copies of type int.
 int exact_large(const Call& c) {
   const PartedCall& parted = *c.parted;
@@ -95,6 +103,7 @@ int exact_parted(const Call& c) {
   if (!fits(parted.counts.each) || !fits(parted.gather.sendcount))
     return raise(c.comm, {Code::bad_argument, "a count is more than this MPI library takes"});
 #endif
+  if (c.collective == Collective::bcast) return bcast(c);
   return gathers ? allgather(c) : reduce_scatter_block(c);
 }
 

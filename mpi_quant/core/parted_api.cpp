@@ -1,4 +1,4 @@
-// The bodies of the MPIQ_ functions in which parts of the vector belong to ranks.
+// The bodies of the MPIQ_ functions in which ranks have different parts of the vector.
 
 #include <string>
 #include <utility>
@@ -77,6 +77,12 @@ int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendt
   return call_with_parts(comm, info, missing, [&](PartedCall& parted) {
     return allgather_call(sendbuf, recvbuf, {sendcount, sendtype, recvtype, nullptr, displs},
                           {0, nullptr, recvcounts}, comm, parted);
+  });
+}
+
+int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info) {
+  return call_with_parts(comm, info, nullptr, [&](PartedCall& parted) {
+    return bcast_call(buffer, count, datatype, root, comm, parted);
   });
 }
 

@@ -85,6 +85,23 @@ Status begin_gather(Call& call, int ranks, int rank, PartedCall& parted) {
   return {};
 }
 
+Range whole(const Call& call) { return {0, call.count > 0 ? static_cast<std::size_t>(call.count) : 0}; }
+
+// Whether this rank is the root. None if the communicator tells no ranks: then any root is MPI's affair.
+std::optional<bool> find_root(Call& call, int root, PartedCall& parted) {
+  parted.counts.each = call.count;
+  parted.root = root;
+  call.parted = &parted;
+  int ranks = 0, rank = 0;
+  if (!ask_ranks(call.comm, ranks, rank)) return {};
+  parted.hash = static_cast<std::uint32_t>(root);
+  if (root >= 0 && root < ranks) return rank == root;
+  parted.error = {Code::bad_argument, "root " + std::to_string(root) + " is no rank of a communicator of " +
+                                          std::to_string(ranks)};
+  call.count = -1;
+  return false;
+}
+
 }  // namespace
 
 Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& counts, MPI_Datatype datatype,
@@ -115,6 +132,16 @@ Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& g
   if (!ask_ranks(comm, ranks, rank)) return call;
   parted.error = begin_gather(call, ranks, rank, parted);
   if (!parted.error.ok()) call.count = -1;
+  return call;
+}
+
+Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                PartedCall& parted) {
+  Call call{MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm};
+  call.collective = Collective::bcast;
+  const bool is_root = find_root(call, root, parted) == true;
+  parted.output = whole(call);
+  if (is_root) parted.input = parted.output;
   return call;
 }
 

@@ -1,5 +1,5 @@
-// Collectives in which parts of the vector belong to ranks: reduce-scatters and allgathers. Here is how their
-// arguments become a Call, and how MPI makes them.
+// Collectives in which ranks have different parts of the vector: reduce-scatters, allgathers, and broadcasts,
+// where the root has all of it. Here is how their arguments become a Call, and how MPI makes them.
 #pragma once
 
 #include <mpi.h>
@@ -10,12 +10,14 @@
 
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/plan/layout.hpp"
+#include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
 
 struct Call;
 
-// The elements of each part, as the caller gave them: one number for all parts, or an array by rank.
+// The elements of each part, as the caller gave them: one number for all parts, or an array by rank. With a
+// root: those of the vector.
 struct PartCounts {
   MPI_Count each = 0;
   const int* by_rank = nullptr;
@@ -41,15 +43,17 @@ struct GatherArguments {
 struct PartedCall {
   PartCounts counts;
   GatherArguments gather;
+  int root = kNobody;               // as the caller gave it, of a collective that has one
   std::vector<std::size_t> ends;    // by rank: where its part ends. Empty if the communicator tells no ranks
   std::vector<std::size_t> places;  // of an allgather, by rank: engine/reduction.hpp, Parts::places
+                                    // or there is a root
   Range input, output;              // the elements of the vector in the input and in recvbuf
   const void* input_at = nullptr;   // the input of an allgather in place
   bool moves = false;               // Parts::moves
   // No codec can make this call, though MPI can: what is sent and received has different types, or a part
   // begins before recvbuf. A fact of this rank.
   bool is_unusual = false;
-  std::uint32_t hash = 0;  // of all counts
+  std::uint32_t hash = 0;  // of all counts; or the root
   Status error;            // why there is no such call: Call::count is then -1
 };
 
@@ -59,6 +63,10 @@ Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& c
 // Call::op is MPI_SUM, which every call has that a codec may serve.
 Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& gather,
                     const PartCounts& counts, MPI_Comm comm, PartedCall& parted);
+
+// recvbuf is the buffer, and the call is in place. Call::op is as above. An intercommunicator takes any root.
+Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                PartedCall& parted);
 
 // MPI's own. Returns its code.
 int exact_parted(const Call& call);

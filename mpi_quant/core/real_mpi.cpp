@@ -13,6 +13,7 @@ __attribute__((weak)) decltype(PMPI_Reduce_scatter_c) PMPI_Reduce_scatter_c;
 __attribute__((weak)) decltype(PMPI_Reduce_scatter_block_c) PMPI_Reduce_scatter_block_c;
 __attribute__((weak)) decltype(PMPI_Allgather_c) PMPI_Allgather_c;
 __attribute__((weak)) decltype(PMPI_Allgatherv_c) PMPI_Allgatherv_c;
+__attribute__((weak)) decltype(PMPI_Bcast_c) PMPI_Bcast_c;
 }
 #endif
 
@@ -57,6 +58,7 @@ const RealMpi& real_mpi() noexcept {
     r.reduce_scatter_block = real(stub, "PMPI_Reduce_scatter_block", &PMPI_Reduce_scatter_block);
     r.allgather = real(stub, "PMPI_Allgather", &PMPI_Allgather);
     r.allgatherv = real(stub, "PMPI_Allgatherv", &PMPI_Allgatherv);
+    r.bcast = real(stub, "PMPI_Bcast", &PMPI_Bcast);
 #if MPI_VERSION >= 4
     r.allreduce_c = real(stub, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
     r.iallreduce_c = real(stub, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
@@ -64,6 +66,7 @@ const RealMpi& real_mpi() noexcept {
     r.reduce_scatter_block_c = real(stub, "PMPI_Reduce_scatter_block_c", &PMPI_Reduce_scatter_block_c);
     r.allgather_c = real(stub, "PMPI_Allgather_c", &PMPI_Allgather_c);
     r.allgatherv_c = real(stub, "PMPI_Allgatherv_c", &PMPI_Allgatherv_c);
+    r.bcast_c = real(stub, "PMPI_Bcast_c", &PMPI_Bcast_c);
 #endif
     return r;
   }();

@@ -20,6 +20,7 @@ struct RealMpi {
   decltype(&PMPI_Reduce_scatter_block) reduce_scatter_block;
   decltype(&PMPI_Allgather) allgather;
   decltype(&PMPI_Allgatherv) allgatherv;
+  decltype(&PMPI_Bcast) bcast;
 #if MPI_VERSION >= 4
   decltype(&PMPI_Allreduce_c) allreduce_c;
   decltype(&PMPI_Iallreduce_c) iallreduce_c;
@@ -27,6 +28,7 @@ struct RealMpi {
   decltype(&PMPI_Reduce_scatter_block_c) reduce_scatter_block_c;
   decltype(&PMPI_Allgather_c) allgather_c;
   decltype(&PMPI_Allgatherv_c) allgatherv_c;
+  decltype(&PMPI_Bcast_c) bcast_c;
 #endif
 };
 

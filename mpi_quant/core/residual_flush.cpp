@@ -10,6 +10,7 @@
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/residual_table.hpp"
 
 namespace mq {
@@ -98,8 +99,9 @@ Status deliver(const Flush& f, MPI_Comm comm) {
                    "MPI_Reduce"));
     std::memset(residual, 0, n * residual_bytes);
     if (half && rank == 0) half->narrow(sums, output, residual, n);
-    MQ_TRY(mpi_status(PMPI_Bcast(output, static_cast<int>(n * element_bytes(f.element)), MPI_BYTE, 0, comm),
-                      "MPI_Bcast"));
+    MQ_TRY(mpi_status(
+        real_mpi().bcast(output, static_cast<int>(n * element_bytes(f.element)), MPI_BYTE, 0, comm),
+        "MPI_Bcast"));
   }
   return {};
 }

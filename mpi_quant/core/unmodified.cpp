@@ -37,7 +37,7 @@ Sender CallIdentity::sender(const Situation& s, const Decision& decision) const 
       said_.step,
       said_.flush,
       method.exact() ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(method.memory_rule().arrays)),
-      s.call.collective == Collective::allgather};
+      !adds(s.call.collective)};
 }
 
 void CallIdentity::find(CommState& state, const Situation& s, Decision& decision) {

@@ -42,8 +42,14 @@ std::string_view parted_function(std::uint8_t form) {
     case form_bits(Collective::reduce_scatter, true): return "Reduce_scatter";
     case form_bits(Collective::allgather, false): return "Allgather";
     case form_bits(Collective::allgather, true): return "Allgatherv";
+    case form_bits(Collective::bcast, false): return "Bcast";
     default: return "unknown function";
   }
+}
+
+bool is_rooted(std::uint8_t kind) {
+  return std::any_of(kCollectives.begin(), kCollectives.end(),
+                     [&](Collective c) { return has_root(c) && (kind & ~kKindMask) == form_bits(c, false); });
 }
 
 std::string function_of(std::uint8_t kind) {
@@ -96,7 +102,10 @@ std::string describe(const Signature& s) {
   const bool has_parts = s.kind > kKindMask;
   const std::uint64_t parameters = has_parts ? s.params_hash >> 32 : s.params_hash;
   if (s.codec != 0) method += " (parameters " + std::to_string(parameters % 1000000) + ")";
-  if (has_parts) method += ", recvcounts #" + std::to_string((s.params_hash & kPartsMask) % 1000000);
+  const std::uint64_t parts = s.params_hash & kPartsMask;
+  if (has_parts)
+    method += is_rooted(s.kind) ? ", root " + std::to_string(parts)
+                                : ", recvcounts #" + std::to_string(parts % 1000000);
   return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
          std::to_string(s.sequence);
 }

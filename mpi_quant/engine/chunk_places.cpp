@@ -116,10 +116,12 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.stream = final && !half && stream_;
   if (final && half) {
     decode.rounded = output(chunk, range);
-    // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk.
-    // The sum of estimates is rounded anew in every call, so nothing is lost.
+    // All ranks lose the same by rounding. One rank keeps the loss in its residual: the root, or, without
+    // one, by number of the chunk. The sum of estimates is rounded anew in every call, so nothing is lost.
+    const int root = reduction_->parts.root;
+    const int keeper = root != kNobody ? root : static_cast<int>(chunk) % reduction_->size;
     if (reduction_->residual != nullptr && !reduction_->memory.keeps_estimates() &&
-        static_cast<int>(chunk % static_cast<std::size_t>(reduction_->size)) == reduction_->rank)
+        keeper == reduction_->rank)
       decode.residual = residual(range);
   }
   where_[chunk] = final ? Where::output : Where::accumulator;

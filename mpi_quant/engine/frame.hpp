@@ -48,7 +48,7 @@ inline constexpr std::uint8_t kInit = 3;         // nothing is reduced
 inline constexpr std::uint8_t kChosen = 4;       // blocking, by auto; like kIntercepted
 inline constexpr std::uint8_t kChosenNonblocking = 5;
 // The four upper bits of Signature::kind: the collective, and whether parts have counts of their own. 0: an
-// allreduce. With parts, the lower half of params_hash is a hash of their counts.
+// allreduce. With parts, the lower half of params_hash is a hash of their counts; with a root, its number.
 inline constexpr int kFormShift = 4;
 inline constexpr std::uint8_t kKindMask = (1U << kFormShift) - 1;
 constexpr std::uint8_t form_bits(Collective collective, bool is_uneven) {

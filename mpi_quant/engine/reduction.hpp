@@ -33,7 +33,8 @@ struct CallMemory {
   int messages() const { return keeps_estimates() && !fresh ? terms.messages : 1; }
 };
 
-// How a vector whose parts belong to ranks lies in memory. Without it input and output hold the whole vector.
+// What of the vector is in the memory of each rank, if parts belong to ranks or one rank is the root. Else
+// input and output hold the whole vector.
 struct Parts {
   std::span<const std::size_t> ends;  // by rank: its part ends before this element. Empty: there are no parts
   // What input and output hold.
@@ -44,6 +45,8 @@ struct Parts {
   // Of `input`, what belongs at the beginning of the memory that the caller gave for both: a reduce-scatter
   // in place. Until the call is over the parts of others are read there.
   bool moves = false;
+  int root = kNobody;  // of a collective that has one
+  bool are_given() const { return !ends.empty() || root != kNobody; }
 };
 
 // input and output hold count elements, unless `parts` says otherwise. They may be the same array but must
@@ -79,10 +82,10 @@ struct Reduction {
 // The elements of the vector that this rank has in its input and its output. Its residual holds those of the
 // input.
 inline Range input_of(const Reduction& reduction) {
-  return reduction.parts.ends.empty() ? Range{0, reduction.count} : reduction.parts.input;
+  return reduction.parts.are_given() ? reduction.parts.input : Range{0, reduction.count};
 }
 inline Range output_of(const Reduction& reduction) {
-  return reduction.parts.ends.empty() ? Range{0, reduction.count} : reduction.parts.output;
+  return reduction.parts.are_given() ? reduction.parts.output : Range{0, reduction.count};
 }
 
 // The codec of raw steps.

@@ -14,6 +14,7 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/core/collective_check.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/hdf5/file.hpp"
 #include "mpi_quant/hdf5/team.hpp"
 
@@ -33,12 +34,12 @@ struct Restore {
 // Rank 0 tells the others what is in the file.
 Status share_contents(Restore& r, Status& local_error) {
   int numbers[]{r.old_ranks, static_cast<int>(r.residuals.size())};
-  MQ_TRY(mpi_status(PMPI_Bcast(numbers, 2, MPI_INT, 0, r.team.comm()), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(numbers, 2, MPI_INT, 0, r.team.comm()), "MPI_Bcast"));
   r.old_ranks = numbers[0];
   local_error = attempt([&] { r.residuals.resize(static_cast<std::size_t>(numbers[1])); });
   MQ_TRY(collective_check(r.team.comm(), local_error, {}));
   for (MPIQ_Residual& residual : r.residuals)
-    MQ_TRY(mpi_status(PMPI_Bcast(&residual, sizeof residual, MPI_BYTE, 0, r.team.comm()), "MPI_Bcast"));
+    MQ_TRY(mpi_status(real_mpi().bcast(&residual, sizeof residual, MPI_BYTE, 0, r.team.comm()), "MPI_Bcast"));
   local_error = attempt([&] {
     for (MPIQ_Residual& residual : r.residuals) {
       residual.datatype = h5::residual_type(residual);  // the handle may differ between ranks
@@ -77,8 +78,9 @@ Status distribute(Restore& r, std::size_t index, int array, MPI_Count first, MPI
   if (is_shared(residual, array)) {
     if (team.rank() == 0 && local_error.ok())
       local_error = attempt([&] { r.reader->read(index, array, 0, first, n, r.piece.data()); });
-    MQ_TRY(mpi_status(PMPI_Bcast(r.piece.data(), static_cast<int>(n), residual.datatype, 0, team.comm()),
-                      "MPI_Bcast"));
+    MQ_TRY(
+        mpi_status(real_mpi().bcast(r.piece.data(), static_cast<int>(n), residual.datatype, 0, team.comm()),
+                   "MPI_Bcast"));
     std::memcpy(r.values[index].data() +
                     static_cast<std::size_t>(array * residual.count + first) * h5::value_bytes(residual),
                 r.piece.data(), static_cast<std::size_t>(n) * h5::value_bytes(residual));

@@ -12,6 +12,7 @@
  *     Allreduce                MPIQ_Allreduce, MPIQ_Type_float16, MPIQ_Type_bfloat16
  *     Reduce-scatter           MPIQ_Reduce_scatter_block, MPIQ_Reduce_scatter
  *     Allgather                MPIQ_Allgather, MPIQ_Allgatherv
+ *     Broadcast                MPIQ_Bcast
  *     Requests                 MPIQ_Iallreduce, MPIQ_Allreduce_init, MPIQ_Start, MPIQ_Test, MPIQ_Wait,
  *                              MPIQ_Request_free
  *     Policy and statistics    MPIQ_Comm_set_policy, MPIQ_Comm_get_stats, MPIQ_Wire_bound,
@@ -76,7 +77,7 @@ extern "C" {
  * Info. info may be MPI_INFO_NULL. An unknown key that begins with "mpiq_", or an unusable value, is an
  * error. Three keys may differ between ranks: mpiq_skip, mpiq_stream and mpiq_stream_ordered. All others must
  * be the same on every rank. The keys, and the functions that read them (A: Allreduce, Reduce-scatter,
- * Allgather and Requests, S: Sparse, M: MPIQ_Neighbor_mix):
+ * Allgather, Broadcast and Requests, S: Sparse, M: MPIQ_Neighbor_mix):
  *
  *     key                  in     value                       meaning
  *     mpiq_method          A, M   a method                    replaces the policy's method
@@ -107,7 +108,7 @@ extern "C" {
  * matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM.
  * The error handler of comm does not see MPI's error.
  *
- * GPUs. sendbuf and recvbuf of Allreduce, Reduce-scatter, Allgather and Requests, and the buffers of
+ * GPUs. The vectors of Allreduce, Reduce-scatter, Allgather, Broadcast and Requests, and the buffers of
  * Residuals, may be in host memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors
  * are. Messages and results are the same, so MPI needs no support for GPUs. All other buffers are in host
  * memory.
@@ -281,6 +282,34 @@ MPIQ_PUBLIC int MPIQ_Allgather(const void* sendbuf, MPI_Count sendcount, MPI_Dat
 MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                 void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info);
+
+/* ============================================= Broadcast =============================================
+ *
+ * All ranks get the vector of one, the root. The root encodes it once. The encoded bytes travel unchanged,
+ * and all ranks decode them, the root as well. So all ranks hold identical bits, and the root's own vector
+ * becomes what the others have of it: it changes by the error of the method. This is for large parameters.
+ * Compressed are MPI_FLOAT, MPI_DOUBLE and the half types. Every other call goes to the MPI library
+ * unchanged. All ranks have to give the same type: ranks of which only some give derived types get an error.
+ *
+ * Info keys: as in Reduce-scatter. With mpiq_key the root keeps a residual: what this call leaves out of its
+ * vector is added to its vector in the next call. As in Allgather, this is right for deltas only, and the
+ * same functions know these residuals. The residual stays on the rank that was the root, so let the vectors
+ * of a key always have the same root. A key that an allgather uses as well belongs to as many elements
+ * there. */
+
+/* Sends the root's vector to all. Collective. All ranks get identical bits.
+ *
+ *     INOUT  buffer    count elements: on the root, the vector
+ *     IN     count     elements; the same on all ranks
+ *     IN     datatype  as in Allgather
+ *     IN     root      rank of the root; the same on all ranks
+ *     IN     comm      communicator
+ *     IN     info      keys above, or MPI_INFO_NULL
+ *
+ * Returns an error on all ranks if they differ in count, type, root, method or key, or if one of them brings
+ * an unusable argument. buffer is then undefined, on the root, too. */
+MPIQ_PUBLIC int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                           MPI_Info info);
 
 /* ============================================= Requests ==============================================
  *

@@ -39,7 +39,7 @@ struct Sender {
   std::uint64_t step;      // number of steps that MPI_Pcontrol has announced
   std::uint64_t flush;     // number of flushes that MPI_Pcontrol has announced
   std::size_t arrays = 1;  // of the method's memory rule
-  bool gathers = false;    // the call is an allgather, whose residual no sum may use
+  bool gathers = false;    // the call adds nothing up, and no sum may use its residual
 };
 
 // The identities of one communicator.

@@ -13,9 +13,10 @@ enum class Collective : std::uint8_t {
   allreduce = 0,
   reduce_scatter = 1,  // each rank gets a part of the sum
   allgather = 2,       // all ranks get the parts of all
+  bcast = 3,           // all ranks get the vector of one, the root
 };
-inline constexpr std::array<Collective, 3> kCollectives{Collective::allreduce, Collective::reduce_scatter,
-                                                        Collective::allgather};
+inline constexpr std::array<Collective, 4> kCollectives{Collective::allreduce, Collective::reduce_scatter,
+                                                        Collective::allgather, Collective::bcast};
 
 // The word of policies.
 constexpr std::string_view name(Collective collective) {
@@ -23,11 +24,17 @@ constexpr std::string_view name(Collective collective) {
     case Collective::allreduce: return "allreduce";
     case Collective::reduce_scatter: return "reduce_scatter";
     case Collective::allgather: return "allgather";
+    case Collective::bcast: return "bcast";
   }
   return "";
 }
 
 // Whether the ranks' vectors are added up. If not, MPI can make the call with any type.
-constexpr bool adds(Collective collective) { return collective != Collective::allgather; }
+constexpr bool adds(Collective collective) {
+  return collective != Collective::allgather && collective != Collective::bcast;
+}
+
+// Whether one rank, the root, has the input or gets the result.
+constexpr bool has_root(Collective collective) { return collective == Collective::bcast; }
 
 }  // namespace mq

@@ -40,11 +40,12 @@ constexpr PlanRow kAllgather{
 
 }  // namespace
 
-const PlanRow* plan_of(Collective collective) noexcept {
+const PlanRow* plan_of(Collective collective, std::uint64_t encoded_bytes, int ranks) noexcept {
   switch (collective) {
     case Collective::allreduce: return nullptr;
     case Collective::reduce_scatter: return &kReduceScatter;
     case Collective::allgather: return &kAllgather;
+    case Collective::bcast: return &choose_bcast(encoded_bytes, ranks);
   }
   return nullptr;
 }

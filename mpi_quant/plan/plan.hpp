@@ -120,6 +120,7 @@ struct Ranks {
   // Of a reduce-scatter that has a residual: the owner of a part adds what the residual holds of it, though
   // it sends nothing. So a key may be used by an allreduce and a reduce-scatter in turn.
   bool carries_own = false;
+  int root = 0;  // of a collective that has one
   int nodes() const { return size / per_node; }
 };
 
@@ -138,7 +139,8 @@ const PlanRow* find_plan(std::string_view name) noexcept;
 // The plan for a method that names none. It depends only on the bytes of the vector and the number of ranks.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept;
 
-// The plan of another collective. It has one, which no method names. Null for an allreduce.
-const PlanRow* plan_of(Collective collective) noexcept;
+// The plan of another collective, which no method names. Null for an allreduce. A collective with a root has
+// two: which one depends on the bytes of the encoded vector and on the number of ranks.
+const PlanRow* plan_of(Collective collective, std::uint64_t encoded_bytes = 0, int ranks = 2) noexcept;
 
 }  // namespace mq

@@ -22,6 +22,9 @@ Plan make_halving_doubling(const Ranks& ranks);  // halving_doubling.cpp
 Plan make_hierarchical(const Ranks& ranks);      // hierarchical.cpp
 Plan make_grid(const Ranks& ranks);              // grid.cpp
 
+// See plan_of.
+const PlanRow& choose_bcast(std::uint64_t encoded_bytes, int ranks) noexcept;  // rooted.cpp
+
 // The grid of make_grid: `rows` whole rows of `columns` ranks, and a row of `rest` ranks.
 struct GridShape {
   int columns = 1, rows = 1, rest = 0;

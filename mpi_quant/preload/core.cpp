@@ -69,6 +69,13 @@ int allgather(const mpiq_slot* a, std::int64_t sendcount, const mq::PartCounts& 
   return mq::intercepted_parts(call, counts, &gather);
 }
 
+// The arguments of MPI_Bcast: buffer, count, datatype, root, comm.
+int bcast(const mpiq_slot* a, std::int64_t count) {
+  mq::Call call = call_of(0, a[0], count, a[2], 0, a[4]);
+  call.op = MPI_SUM;
+  return mq::intercepted_bcast(call, static_cast<int>(a[3]));
+}
+
 // Where the counts by rank stand among the arguments, and the communicator; -1: the function has none.
 struct ArrayAt {
   int counts = -1, comm = -1;
@@ -99,6 +106,8 @@ int collective(mpiq_collective what, const mpiq_slot* a) {
     case MPIQ_ALLGATHER_LARGE: return allgather(a, a[1], each(static_cast<MPI_Count>(a[4])));
     case MPIQ_ALLGATHERV: return allgather(a, static_cast<int>(a[1]), small(4));
     case MPIQ_ALLGATHERV_LARGE: return allgather(a, a[1], large(4));
+    case MPIQ_BCAST: return bcast(a, static_cast<int>(a[1]));
+    case MPIQ_BCAST_LARGE: return bcast(a, a[1]);
   }
   return MPI_ERR_OTHER;
 }

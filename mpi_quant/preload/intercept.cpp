@@ -25,6 +25,16 @@ std::optional<Reason> why_exact_at_once(Situation& situation) {
   return why_exact(Knowledge::ranks, situation);
 }
 
+// True if the word stands in the text, not as a part of a longer one ("reduce" of "reduce_scatter").
+bool has_word(std::string_view text, std::string_view word) {
+  const auto goes_on = [&](std::size_t at) {
+    return at < text.size() && (text[at] == '_' || (text[at] >= 'a' && text[at] <= 'z'));
+  };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    if (!goes_on(at - 1) && !goes_on(at + word.size())) return true;
+  return false;
+}
+
 // Whether rules for this collective may be in force on the communicator. Else its calls are MPI's own: the
 // library then must not even compare the ranks, because MPI allows them to differ more than the library does.
 bool has_rules(MPI_Comm comm, Collective collective) {
@@ -34,7 +44,27 @@ bool has_rules(MPI_Comm comm, Collective collective) {
   }
   const std::string* const kept = comm == MPI_COMM_NULL ? nullptr : kept_rules(comm);
   if (kept == nullptr && !env().ok()) return true;  // the error is to be raised
-  return (kept != nullptr ? *kept : env()->policy).find(name(collective)) != std::string::npos;
+  return has_word(kept != nullptr ? *kept : env()->policy, name(collective));
+}
+
+// A call in which ranks have different parts. plain: its arguments, for MPI. make: makes the whole Call.
+template <class Make>
+int intercepted_roles(const Call& plain, const Make& make) {
+  const bool may_compress = element_of(plain.datatype) && has_rules(plain.comm, plain.collective);
+  if (!may_compress && !watching())
+    return exact_parted(plain);  // soon, for programs that gather integers again and again
+  Call call = plain;
+  try {  // an error in the arguments is MPI's to report
+    call = make();
+  } catch (const std::bad_alloc&) {
+    return raise(plain.comm, {Code::no_memory, "out of memory"});
+  }
+  if (may_compress) return intercepted_call(call);
+  Situation situation{call};
+  ExactCall counted(call, why_exact_at_once(situation).value_or(Reason::rule));
+  const int code = exact_parted(call);
+  counted.end();
+  return code;
 }
 
 }  // namespace
@@ -68,31 +98,29 @@ int intercepted_call(const Call& call) {
 
 int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather) {
   PartedCall parted;
-  Call call = given;
-  const bool may_compress =
-      element_of(given.datatype) &&
-      has_rules(given.comm, gather != nullptr ? Collective::allgather : Collective::reduce_scatter);
-  if (!may_compress && !watching()) {  // soon, for programs that gather integers again and again
-    parted.counts = counts;
-    if (gather != nullptr) parted.gather = *gather;
-    call.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
-    call.parted = &parted;
-    return exact_parted(call);
-  }
-  try {  // an error in the arguments is MPI's to report
-    call = gather != nullptr
+  parted.counts = counts;
+  if (gather != nullptr) parted.gather = *gather;
+  Call plain = given;
+  plain.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
+  plain.parted = &parted;
+  return intercepted_roles(plain, [&] {
+    return gather != nullptr
                ? allgather_call(given.sendbuf, given.recvbuf, *gather, counts, given.comm, parted)
                : reduce_scatter_call(given.sendbuf, given.recvbuf, counts, given.datatype, given.op,
                                      given.comm, parted);
-  } catch (const std::bad_alloc&) {
-    return raise(given.comm, {Code::no_memory, "out of memory"});
-  }
-  if (may_compress) return intercepted_call(call);
-  Situation situation{call};
-  ExactCall counted(call, why_exact_at_once(situation).value_or(Reason::rule));
-  const int code = exact_parted(call);
-  counted.end();
-  return code;
+  });
+}
+
+int intercepted_bcast(const Call& given, int root) {
+  PartedCall parted;
+  parted.counts.each = given.count;
+  parted.root = root;
+  Call plain = given;
+  plain.collective = Collective::bcast;
+  plain.parted = &parted;
+  return intercepted_roles(plain, [&] {
+    return bcast_call(given.recvbuf, given.count, given.datatype, root, given.comm, parted);
+  });
 }
 
 void count_call(mpiq_counted what, const Call& call) noexcept {

@@ -1,5 +1,5 @@
 /* libmpi_quant_pmpi.so, to preload under a program or to link into it. It replaces MPI_Allreduce,
- * MPI_Reduce_scatter, MPI_Allgather and their relatives.
+ * MPI_Reduce_scatter, MPI_Allgather, MPI_Bcast and their relatives.
  *
  * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. The
  * Fortran layer calls MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X. All of them end
@@ -64,6 +64,8 @@ enum hook {
   kAllgatherC,
   kAllgatherv,
   kAllgathervC,
+  kBcast,
+  kBcastC,
   kHooks
 };
 static const char* const names[kHooks] = {
@@ -87,6 +89,8 @@ static const char* const names[kHooks] = {
     [kAllgatherC] = "PMPI_Allgather_c",
     [kAllgatherv] = "PMPI_Allgatherv",
     [kAllgathervC] = "PMPI_Allgatherv_c",
+    [kBcast] = "PMPI_Bcast",
+    [kBcastC] = "PMPI_Bcast_c",
 };
 static function real[kHooks]; /* MPI's own function; null: MPI has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
@@ -159,6 +163,13 @@ static int collective(enum hook hook, const arguments a, enum mpiq_collective wh
   return core != NULL ? core->collective(what, a) : call(real[hook], a);
 }
 
+/* Of one vector. Programs make many short calls of these, so they go to MPI at once. */
+static int of_vector(enum hook hook, const arguments a, int64_t count, enum mpiq_collective what) {
+  ready();
+  if (core != NULL && (count >= kFewestElements || watched())) return core->collective(what, a);
+  return call(real[hook], a);
+}
+
 /* Nothing here may wait for other ranks. They may be in a different call, which is legal. */
 static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
   ready();
@@ -224,6 +235,8 @@ static inline __attribute__((always_inline)) int run(enum hook hook, const argum
     case kAllgatherC: return collective(hook, a, MPIQ_ALLGATHER_LARGE);
     case kAllgatherv: return collective(hook, a, MPIQ_ALLGATHERV);
     case kAllgathervC: return collective(hook, a, MPIQ_ALLGATHERV_LARGE);
+    case kBcast: return of_vector(hook, a, (int)a[1], MPIQ_BCAST);
+    case kBcastC: return of_vector(hook, a, a[1], MPIQ_BCAST_LARGE);
     default: return kNoSuchFunction;
   }
 }
@@ -244,6 +257,8 @@ static int enter(enum hook hook, const arguments a) {
 #define CAUGHT3(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c), a, b, c)
 #define CAUGHT4(hook, name) \
   CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d), a, b, c, d)
+#define CAUGHT5(hook, name) \
+  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e), a, b, c, d, e)
 #define CAUGHT6(hook, name)                                                                                \
   CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f), a, b, \
          c, d, e, f)
@@ -271,6 +286,8 @@ CAUGHT7(kAllgather, MPI_Allgather)
 CAUGHT7(kAllgatherC, MPI_Allgather_c)
 CAUGHT8(kAllgatherv, MPI_Allgatherv)
 CAUGHT8(kAllgathervC, MPI_Allgatherv_c)
+CAUGHT5(kBcast, MPI_Bcast)
+CAUGHT5(kBcastC, MPI_Bcast_c)
 CAUGHT2(kInit, MPI_Init)
 CAUGHT4(kInitThread, MPI_Init_thread)
 CAUGHT2(kCommSetInfo, MPI_Comm_set_info)

@@ -28,6 +28,7 @@
 #include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/preload/control.hpp"
@@ -242,7 +243,7 @@ Status conclude_together(const std::string& mine, double elapsed_s, int rank, in
   const Evidences all(*texts);
   Evidence evidence{all.records, all.samples, {}, {}, all.cores, env()->advise_error};
   int measures = all.all_advise;
-  MQ_TRY(mpi_status(PMPI_Bcast(&measures, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(&measures, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast"));
   Field field;
   if (measures) {
     const Result<Field> measured = measure_field(evidence);

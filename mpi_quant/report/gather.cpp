@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
@@ -25,7 +26,7 @@ Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine) 
   }
   // MPI's displacements are ints.
   int fits = total <= std::numeric_limits<int>::max();
-  MQ_TRY(mpi_status(PMPI_Bcast(&fits, 1, MPI_INT, 0, comm), "MPI_Bcast"));
+  MQ_TRY(mpi_status(real_mpi().bcast(&fits, 1, MPI_INT, 0, comm), "MPI_Bcast"));
   if (!fits) return Status{Code::no_memory, "the records of all ranks together are longer than 2 GiB"};
   std::string all(total, '\0');
   MQ_TRY(mpi_status(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),

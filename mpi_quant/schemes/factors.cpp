@@ -20,6 +20,7 @@
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/outer_products.hpp"
 
@@ -122,8 +123,8 @@ Status exchange(const Factors& f, Gathered& g) {
                     "MPI_Type_contiguous"));
   Status status = mpi_status(PMPI_Type_commit(&column), "MPI_Type_commit");
   if (status.ok())
-    status = mpi_status(PMPI_Allgatherv(g.mine.data(), static_cast<int>(f.k), column, g.all.data(),
-                                        g.counts.data(), g.first.data(), column, f.comm),
+    status = mpi_status(real_mpi().allgatherv(g.mine.data(), static_cast<int>(f.k), column, g.all.data(),
+                                              g.counts.data(), g.first.data(), column, f.comm),
                         "MPI_Allgatherv");
   (void)PMPI_Type_free(&column);
   MQ_TRY(status);
@@ -152,7 +153,7 @@ Status run(const Factors& f, const Status& local_error, int size, bool& dense, s
   });
   MQ_TRY(collective_check(f.comm, local_error.ok() ? no_memory : local_error, facts));
   const auto mine = static_cast<std::int64_t>(f.k);
-  MQ_TRY(mpi_status(PMPI_Allgather(&mine, 1, MPI_INT64_T, columns.data(), 1, MPI_INT64_T, f.comm),
+  MQ_TRY(mpi_status(real_mpi().allgather(&mine, 1, MPI_INT64_T, columns.data(), 1, MPI_INT64_T, f.comm),
                     "MPI_Allgather"));
   constexpr std::int64_t kMost = INT32_MAX;
   std::int64_t total = 0;
@@ -181,7 +182,7 @@ Status sum_by_mpi(const Factors& f) {
     MQ_TRY(mpi_status(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : piece, rank == 0 ? piece : nullptr, n,
                                   f.datatype, MPI_SUM, 0, f.comm),
                       "MPI_Reduce"));
-    MQ_TRY(mpi_status(PMPI_Bcast(piece, n, f.datatype, 0, f.comm), "MPI_Bcast"));
+    MQ_TRY(mpi_status(real_mpi().bcast(piece, n, f.datatype, 0, f.comm), "MPI_Bcast"));
   }
   return {};
 }

@@ -136,7 +136,7 @@ TEST(CollectiveCalls, of_this_library_give_what_those_of_mpi_give) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
   MPI_Info_set(info, "mpiq_method", "raw");
-  for (const mq::Collective collective : kCollectives)
+  for (const mq::Collective collective : kMeasured)
     for (const int count : {0, 1, world() - 1, 12 * world(), 12 * world() + 1})
       for (const bool in_place : {false, true}) {
         const CollectiveCall call(collective, count, MPI_FLOAT, MPI_COMM_WORLD);

@@ -21,7 +21,7 @@ CommandLine parse(std::vector<const char*> words) {
 
 TEST(Halves, each_collective_has_a_subcommand_and_is_told_from_the_others) {
   std::set<std::string> names, configurations, keys;
-  for (const mq::Collective collective : kCollectives) {
+  for (const mq::Collective collective : kMeasured) {
     const std::string word(name(collective));
     const CommandLine line = parse({word.c_str(), "--sizes", "1M", "--methods", "mpi,int8"});
     ASSERT_TRUE(line.run) << line.err;

@@ -59,6 +59,9 @@ class Meetings : public Api {
                                      MPI_FLOAT, on, info)
                    : MPIQ_Allgather(x.data(), counts[0], MPI_FLOAT, z.data(), counts[0], MPI_FLOAT, on, info);
   }
+  int broadcast(MPI_Comm on) {
+    return MPIQ_Bcast(z.data(), kCount, MPI_FLOAT, 0, on, Info{{"mpiq_method", "onebit"}});
+  }
   int reduce_sparse(MPI_Comm on) {
     return MPIQ_Sparse_allreduce(0, nullptr, nullptr, 0, nullptr, nullptr, 1, MPI_FLOAT, MPI_SUM, on,
                                  MPI_INFO_NULL);
@@ -76,6 +79,7 @@ class Meetings : public Api {
         {"MPIQ_Reduce_scatter:", true, [this](MPI_Comm on) { return scatter(on, true); }},
         {"MPIQ_Allgather:", true, [this](MPI_Comm on) { return gather(on, false); }},
         {"MPIQ_Allgatherv:", true, [this](MPI_Comm on) { return gather(on, true); }},
+        {"MPIQ_Bcast:", true, [this](MPI_Comm on) { return broadcast(on); }},
         {"MPIQ_Sparse_allreduce ", true, [this](MPI_Comm on) { return reduce_sparse(on); }},
         {"MPIQ_Sparse_allreduce_union", true, [this](MPI_Comm on) { return reduce_union(on); }},
         {"MPIQ_Residual_flush", false, [this](MPI_Comm on) { return flush(on); }},

@@ -84,10 +84,11 @@ struct Scene {
   bool gathers = false;                // an allgather
   std::size_t gap = 0;                 // elements between its parts
   kernels::Isa isa = kernels::best_isa();
+  int root = kNobody;  // of a broadcast, which is in place
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
     return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
-                       !ends.empty() && !gathers && feedback});
+                       !ends.empty() && !gathers && feedback, std::max(root, 0)});
   }
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
@@ -133,6 +134,11 @@ void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& inpu
                    std::vector<std::size_t>& places, Reduction& reduction) {
   reduction.count = input.size();
   const T* from = scene.in_place ? output.data() : input.data();
+  if (scene.root != kNobody) {
+    const Range all{0, input.size()};
+    const bool is_root = static_cast<int>(r) == scene.root;
+    reduction.parts = {{}, is_root ? all : Range{}, all, {}, false, scene.root};
+  }
   if (!scene.ends.empty()) {
     const std::size_t n = reduction.count = scene.ends.back(), begin = r == 0 ? 0 : scene.ends[r - 1];
     if (scene.gathers) {
@@ -164,7 +170,7 @@ void keep_part(const Scene& scene, std::size_t r, std::vector<T>& output) {
 }
 
 // One allreduce of input[rank] with residual[rank]; or, with Scene::ends, a reduce-scatter, whose
-// output[rank] is the rank's part, or an allgather, whose input[rank] is.
+// output[rank] is the rank's part, or an allgather, whose input[rank] is; or, with Scene::root, a broadcast.
 template <class T>
 Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
   const auto ranks = static_cast<std::size_t>(scene.ranks);
@@ -193,9 +199,10 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     place_vectors(scene, r, input[r], out.output[r], places, reduction);
     // The arrays of a rule stand one after the other.
     out.residual[r].resize(input[r].size() * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
-    reduction.residual = scene.feedback && scene.memory->arrays > 0
-                             ? reinterpret_cast<std::byte*>(out.residual[r].data())
-                             : nullptr;
+    reduction.residual =
+        scene.feedback && scene.memory->arrays > 0 && (scene.root == kNobody || scene.root == comm.rank())
+            ? reinterpret_cast<std::byte*>(out.residual[r].data())
+            : nullptr;
     reduction.call = 7;
     reduction.random_key = scene.random_key;
     reduction.rank = comm.rank();

@@ -185,7 +185,7 @@ TEST(PartedPlan, an_allreduce_has_no_plan_of_its_own_and_ids_are_apart) {
   for (const Collective collective : kCollectives) {
     const PlanRow* const row = plan_of(collective);
     if (row == nullptr) continue;
-    EXPECT_EQ(row->name, name(collective));
+    EXPECT_TRUE(row->name.starts_with(name(collective)));
     EXPECT_NE(find_plan(row->name), row) << "no method can name it";
     for (const PlanRow& other : plans()) EXPECT_NE(row->id, other.id);
   }

@@ -234,13 +234,10 @@ std::vector<double> rough_times(const SimulatedCall& call, const Prices& prices)
 }  // namespace
 
 std::vector<std::string_view> dense_algorithms(Collective collective, int ranks) {
-  switch (collective) {
-    case Collective::allreduce: break;
-    case Collective::reduce_scatter: return {kHalving, kRing};
-    case Collective::allgather:
-      if (std::has_single_bit(static_cast<unsigned>(ranks))) return {kDoubling, kBruck, kRing};
-      return {kBruck, kRing};
-  }
+  const bool is_power = std::has_single_bit(static_cast<unsigned>(ranks));
+  if (collective == Collective::reduce_scatter) return {kHalving, kRing};
+  if (collective == Collective::allgather && is_power) return {kDoubling, kBruck, kRing};
+  if (collective == Collective::allgather) return {kBruck, kRing};
   return {kDenseNames.begin(), kDenseNames.end()};
 }
 

@@ -6,6 +6,7 @@
 
 #include "bench/option_table.hpp"
 #include "bench/parse.hpp"
+#include "bench/parts.hpp"
 #include "mpi_quant/base/json.hpp"
 
 namespace mq::sim {
@@ -148,7 +149,7 @@ void describe(SimulateOptions& o, const std::string& link) {
 Status take_words(const Words& w, SimulateOptions& o) {
   Options& s = o.sweep;
   if (o.prints_footprints || o.measures_lists) return {};
-  for (const Collective each : kCollectives)
+  for (const Collective each : bench::kMeasured)
     if (w.collective == name(each)) s.collective = each;
   if (s.collective != Collective::allreduce && (w.is_sparse || o.asks_model))
     return {Code::bad_argument, "--sparse and --model: of allreduce only"};
