@@ -25,14 +25,6 @@ MPI_Datatype mpi_type(kernels::Element element) {
   return half;
 }
 
-int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm) {
-#if MPI_VERSION >= 4
-  return MPI_Allreduce_c(send, receive, count, type, MPI_SUM, comm);
-#else
-  return MPI_Allreduce(send, receive, static_cast<int>(count), type, MPI_SUM, comm);
-#endif
-}
-
 bool mpi_takes_gpu_memory() {
   constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA of MPICH
   int says = 0;
@@ -58,19 +50,20 @@ bool keeps_residual(const Method& method) {
 }  // namespace
 
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
-           std::shared_ptr<const Gpu> gpu)
+           std::shared_ptr<const Gpu> gpu, mq::Collective collective)
     : exact_(is_lossless(method.method)),
       compresses_(!method.method.exact()),
       carries_(compresses_ && feedback && keeps_residual(method.method) &&
                (!exact_ || kernels::compute_element(element) != element)),
+      chooses_(method.method.chooses()),
       dense_(method.dense),
-      type_(mpi_type(element)),
-      count_(count),
-      bytes_(static_cast<std::size_t>(count) * kernels::element_bytes(element)),
+      element_bytes_(kernels::element_bytes(element)),
       gpu_(std::move(gpu)),
-      pinned_(compresses_ || dense_ != Dense::host ? nullptr : gpu_, GpuMemory::Kind::pinned, bytes_) {
+      pinned_(compresses_ || dense_ != Dense::host ? nullptr : gpu_, GpuMemory::Kind::pinned,
+              static_cast<std::size_t>(count) * element_bytes_) {
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  collective_.emplace(collective, count, mpi_type(element), comm_);
   if (dense_ == Dense::direct && !all_agree(mpi_takes_gpu_memory(), comm_))
     unavailable_ = "this MPI library does not say that it takes addresses on a GPU";
   if (dense_ == Dense::nccl) {
@@ -93,19 +86,22 @@ Call::~Call() {
 }
 
 int Call::operator()(const void* send, void* receive) const {
-  if (compresses_) return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info_);
+  if (compresses_) return collective_->ours(send, receive, info_);
   if (nccl_) return (*nccl_)(send == MPI_IN_PLACE ? receive : send, receive) ? MPI_SUCCESS : MPI_ERR_OTHER;
   if (gpu_ && dense_ == Dense::host) return staged(send, receive);
-  return mpi_sum(send, receive, count_, type_, comm_);
+  return collective_->mpi(send, receive);
 }
 
-// Copies to pinned memory, reduces there in place with MPI, and copies back. For whole vectors nothing is
-// cheaper if MPI does not know GPU memory.
+// Copies to pinned memory, makes the call there in place with MPI, and copies back. Nothing is cheaper if MPI
+// does not know GPU memory.
 int Call::staged(const void* send, void* receive) const try {
-  gpu_->to_host(pinned_.data(), send == MPI_IN_PLACE ? receive : send, bytes_);
-  const int error = mpi_sum(MPI_IN_PLACE, pinned_.data(), count_, type_, comm_);
+  const Part &input = collective_->input(), &output = collective_->output();
+  const std::size_t at = input.begin * element_bytes_;
+  if (send == MPI_IN_PLACE) send = static_cast<const std::byte*>(receive) + at;
+  gpu_->to_host(pinned_.data() + at, send, input.count * element_bytes_);
+  const int error = collective_->mpi(MPI_IN_PLACE, pinned_.data());
   if (error != MPI_SUCCESS) return error;
-  gpu_->to_device(receive, pinned_.data(), bytes_);
+  gpu_->to_device(receive, pinned_.data(), output.count * element_bytes_);
   return MPI_SUCCESS;
 } catch (const std::exception&) {
   return MPI_ERR_OTHER;

@@ -1,14 +1,17 @@
-// One method, ready to be called. "mpi" is the program's own MPI_Allreduce; everything else goes through
-// MPIQ_Allreduce, as in a user's program. If vectors are in the memory of a GPU, "mpi" copies, reduces and
-// copies back, as a program must whose MPI does not know GPU memory. Each Call has a communicator of its own.
-// So residuals, plans, connections and statistics belong to one method at one point and are freed with it.
+// One method, ready to be called. "mpi" is the program's own MPI_Allreduce, MPI_Reduce_scatter_block or
+// MPI_Allgather; everything else goes through the MPIQ_ function of the same name, as in a user's program. If
+// vectors are in the memory of a GPU, "mpi" copies, makes the call on the host and copies back, as a program
+// must whose MPI does not know GPU memory. Each Call has a communicator of its own. So residuals, plans,
+// connections and statistics belong to one method at one point and are freed with it.
 #pragma once
 
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "bench/collective_call.hpp"
 #include "bench/gpu.hpp"
 #include "bench/nccl.hpp"
 #include "bench/parse_lists.hpp"
@@ -18,16 +21,12 @@ namespace mq::bench {
 
 MPI_Datatype mpi_type(kernels::Element element);
 
-// The program's own MPI_Allreduce; from MPI 4 on the form for large counts. Under the preload library it does
-// what an unmodified program gets.
-int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-
 class Call {
  public:
-  // Collective over comm, as is the destructor. gpu: the GPU that holds the vectors; null: they are on the
-  // host. Throws std::bad_alloc if there is no pinned memory.
+  // Collective over comm, as is the destructor. count: of the whole vector. gpu: the GPU that holds the
+  // vectors; null: they are on the host. Throws std::bad_alloc if there is no pinned memory.
   Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
-       std::shared_ptr<const Gpu> gpu = nullptr);
+       std::shared_ptr<const Gpu> gpu = nullptr, mq::Collective collective = mq::Collective::allreduce);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -36,25 +35,25 @@ class Call {
   // the reason why it cannot be used, equal on all ranks; "" if it can
   const std::string& unavailable() const { return unavailable_; }
   MPIQ_Stats stats() const;              // all zero for mpi
-  bool exact() const { return exact_; }  // its result must agree with MPI's sum up to rounding
+  bool exact() const { return exact_; }  // its result must agree with MPI's up to rounding
   // What one call leaves out is added to the next. For half types this holds for lossless codecs too, because
   // their sums are rounded.
   bool carries() const { return carries_; }
+  bool chooses() const { return chooses_; }
   bool compresses() const { return compresses_; }
 
  private:
   int staged(const void* send, void* receive) const;
-  bool exact_, compresses_, carries_;
+  bool exact_, compresses_, carries_, chooses_;
   Dense dense_;
-  MPI_Datatype type_;
-  MPI_Count count_;
-  std::size_t bytes_;
+  std::size_t element_bytes_;
   std::shared_ptr<const Gpu> gpu_;
-  GpuMemory pinned_;  // for the staged reduction
+  GpuMemory pinned_;  // for the staged call
   std::unique_ptr<Nccl> nccl_;
   std::string unavailable_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Info info_ = MPI_INFO_NULL;
+  std::optional<CollectiveCall> collective_;
 };
 
 // Whether this MPI library reports, here and now, that it takes addresses on a GPU.

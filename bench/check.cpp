@@ -24,24 +24,27 @@ bool all_agree(bool mine, MPI_Comm comm) {
 }
 
 Checker::Checker(const Generator& generator, kernels::Element element, std::uint64_t first,
-                 std::uint64_t count, MPI_Comm comm)
-    : element_(element), comm_(comm), count_(count) {
+                 std::uint64_t count, MPI_Comm comm, mq::Collective collective)
+    : element_(element), comm_(comm), collective_(collective) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
-  const auto p = static_cast<std::uint64_t>(size_), r = static_cast<std::uint64_t>(rank_);
-  begin_ = count / p * r + std::min(r, count % p);
-  end_ = begin_ + count / p + (r < count % p ? 1 : 0);
+  owner_ = adds(collective) ? rank_ : (rank_ + 1) % size_;  // its part has come in a message
+  slice_ = part_of(count, size_, owner_);
+  output_ = output_of(collective, count, size_, rank_);
   with_type(element, [&]<class T>(T) { make_reference<T>(generator, first); });
 }
 
 template <class T>
 void Checker::make_reference(const Generator& generator, std::uint64_t first) {
-  sum_.resize(end_ - begin_);
-  magnitude_.resize(end_ - begin_);
+  sum_.resize(slice_.count);
+  magnitude_.resize(slice_.count);
+  const bool is_sum = adds(collective_);
+  const int begin = is_sum ? 0 : owner_, end = is_sum ? size_ : owner_ + 1;
+  const std::uint64_t at = first + (is_sum ? slice_.begin : 0);
   for (std::size_t i = 0; i < sum_.size(); ++i) {
     long double sum = 0, magnitude = 0;
-    for (int r = 0; r < size_; ++r) {
-      const auto x = static_cast<double>(generator.value<T>(r, first + begin_ + i));
+    for (int r = begin; r < end; ++r) {
+      const auto x = static_cast<double>(generator.value<T>(r, at + i));
       sum += x;
       magnitude += std::abs(x);
     }
@@ -75,12 +78,15 @@ Verdict ErrorSums::over_ranks(MPI_Comm comm) const {
 template <class T>
 Verdict Checker::compare_as(const T* result, bool exact) const {
   ErrorSums errors;
+  const T* const slice = result + (slice_.begin - output_.begin);
+  const int terms = adds(collective_) ? size_ : 1;
   for (std::size_t i = 0; i < sum_.size(); ++i) {
-    const auto x = static_cast<double>(result[begin_ + i]);
-    errors.add(x, sum_[i], exact ? within_rounding<T>(x, sum_[i], magnitude_[i], size_) : std::isfinite(x));
+    const auto x = static_cast<double>(slice[i]);
+    errors.add(x, sum_[i], exact ? within_rounding<T>(x, sum_[i], magnitude_[i], terms) : std::isfinite(x));
   }
   Verdict v = errors.over_ranks(comm_);
-  v.replicas_equal = equal_on_all(hash_bytes(result, count_ * kernels::element_bytes(element_)), comm_);
+  const std::size_t bytes = output_.count * kernels::element_bytes(element_);
+  v.replicas_equal = !has_replicas(collective_) || equal_on_all(hash_bytes(result, bytes), comm_);
   return v;
 }
 

@@ -1,6 +1,8 @@
 // Checks whether a result is right, and how large its error is. Each rank makes the exact sum of its own
 // slice of the vector again from the generator. That is p n / p elements of work per rank, for every p. The
-// hash of the whole result is equal on all ranks, so the slices together check every rank's copy.
+// hash of the whole result is equal on all ranks, so the slices together check every rank's copy. Of a
+// reduce-scatter the slice is what the rank gets. Of an allgather it is the part of another rank, as that
+// rank's generator makes it.
 #pragma once
 
 #include <mpi.h>
@@ -14,6 +16,7 @@
 
 #include "bench/data.hpp"
 #include "bench/elements.hpp"
+#include "bench/parts.hpp"
 #include "bench/rows.hpp"
 #include "kernels/codec.hpp"
 
@@ -64,13 +67,14 @@ bool equal_on_all(std::uint64_t value, MPI_Comm comm);  // Collective
 
 class Checker {
  public:
-  // Checks sums over the ranks of comm, of elements [first, first + count) of the generator. Collective.
+  // Checks sums over the ranks of comm, of elements [first, first + count) of the generator. Of an allgather
+  // of count elements each rank brings as many elements, from the first one on, as its part has. Collective.
   Checker(const Generator& generator, kernels::Element element, std::uint64_t first, std::uint64_t count,
-          MPI_Comm comm);
+          MPI_Comm comm, mq::Collective collective = mq::Collective::allreduce);
   // If exact, an element is wrong if it is not within gamma_m sum |x_r| of the sum, where gamma_m = m u / (1
   // - m u) (Higham 2002, section 4.2). This is the bound for m additions in any order. Half types are summed
-  // in float: u is that of float, and the sum is rounded once more. If not exact, an element is wrong if it
-  // is not finite. Collective.
+  // in float: u is that of float, and the sum is rounded once more. A gathered element is a sum of one
+  // number. If not exact, an element is wrong if it is not finite. result: what this rank got. Collective.
   Verdict compare(const void* result, bool exact) const;
 
  private:
@@ -81,8 +85,10 @@ class Checker {
 
   kernels::Element element_;
   MPI_Comm comm_;
+  mq::Collective collective_;
   int rank_ = 0, size_ = 1;
-  std::uint64_t count_, begin_ = 0, end_ = 0;  // this rank's slice
+  int owner_ = 0;        // the rank whose part is checked here
+  Part slice_, output_;  // what is checked here, and what this rank gets
   std::vector<double> sum_, magnitude_;
 };
 

@@ -56,7 +56,7 @@ void add_config(CLI::App& app) {
   app.config_formatter(std::make_shared<SweepFile>());
   app.set_config(
       "--config", "",
-      "options from a sweep file (TOML, sections [allreduce], [sparse] or [link]), see bench/sweeps; the "
+      "options from a sweep file (TOML, a section with the name of the subcommand), see bench/sweeps; the "
       "command line overrides it");
   app.allow_config_extras(false);
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "bench/build_info.hpp"
+#include "bench/parts.hpp"
 #include "bench/sync.hpp"
 
 namespace mq::bench {
@@ -72,14 +73,19 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                                           ? "every method gives every rank the values at all indices"
                                           : "kylix and fused give each rank the values at its own indices, "
                                             "the others all");
+  if (o.collective == mq::Collective::reduce_scatter)
+    text += "# reduce_scatter: the size is that of the whole vector that a rank gives; it gets a part\n";
+  if (o.collective == mq::Collective::allgather)
+    text += "# allgather: the size is that of the whole vector that a rank gets; it gives a part\n";
+  text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
+  text += fmt::format(
+      "# algbw = size / time, busbw = algbw {}(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n",
+      passes_of(o.collective) == 2 ? "2" : "");
+  text += fmt::format("# ratio: bytes of an uncompressed optimal {} over bytes sent\n", name(o.collective));
   text +=
-      "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
-      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n"
-      "# ratio: bytes of an uncompressed optimal allreduce over bytes sent\n"
-      "# speed-up: paired over interleaved repetitions against " +
-      o.baseline +
+      "# speed-up: paired over interleaved repetitions against " + o.baseline +
       " [95 % interval]\n"
-      "# rel_err: |x - sum| / |sum| of the first call; #wrong: see n_wrong in the file\n";
+      "# rel_err: |x - exact| / |exact| of the first call (auto: of the last); #wrong: see n_wrong in the file\n";
   text += fmt::format(
       "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>8} {:<16} {:>8} {:>6}\n",
       "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speed-up",

@@ -12,6 +12,7 @@
 #include "bench/call.hpp"
 #include "bench/check.hpp"
 #include "bench/elements.hpp"
+#include "bench/parts.hpp"
 
 namespace mq::bench {
 namespace {
@@ -56,6 +57,13 @@ class DenseCollective final : public Collective {
   std::uint64_t first(const Point& point, std::size_t step) const {
     return recording ? recording->first(point.layer_word(), step) : 0;
   }
+  // What this rank brings and gets.
+  Part input_part(const Point& point) const {
+    return input_of(options.collective, point.count, point.ranks, rank);
+  }
+  Part output_part(const Point& point) const {
+    return output_of(options.collective, point.count, point.ranks, rank);
+  }
 
  private:
   void fill(const Point& point);
@@ -65,11 +73,19 @@ class DenseCollective final : public Collective {
 class DenseWorkload final : public Workload {
  public:
   DenseWorkload(DenseCollective& all, const Point& point, MPI_Comm comm)
-      : all_(all), point_(point), comm_(comm) {
-    all_.out.cut(point.bytes());
-    hash_ = hash_bytes(all_.in.slot(0), point.bytes());
+      : all_(all),
+        point_(point),
+        comm_(comm),
+        input_at_(all.input_part(point).begin * kernels::element_bytes(point.element)),
+        input_bytes_(all.input_part(point).count * kernels::element_bytes(point.element)) {
+    // In place, what a rank brings lies in the memory of the result, which is then a whole vector.
+    all_.out.cut(all_.options.in_place
+                     ? point.bytes()
+                     : all_.output_part(point).count * kernels::element_bytes(point.element));
+    hash_ = hash_bytes(all_.in.slot(0), input_bytes_);
     if (all_.options.check)
-      checker_.emplace(all_.generator, point.element, all_.first(point, 0), point.count, comm);
+      checker_.emplace(all_.generator, point.element, all_.first(point, 0), point.count, comm,
+                       all_.options.collective);
   }
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
   void prepare(std::size_t turn, std::size_t repetition) override {
@@ -79,9 +95,9 @@ class DenseWorkload final : public Workload {
     receive_ = all_.out.place(slot_);
     if (all_.options.in_place) {
       if (all_.gpu)
-        all_.gpu->within(receive_, send_, point_.bytes());
+        all_.gpu->within(receive_ + input_at_, send_, input_bytes_);
       else
-        std::memcpy(receive_, send_, point_.bytes());
+        std::memcpy(receive_ + input_at_, send_, input_bytes_);
       send_ = MPI_IN_PLACE;
     }
     // Writes to every line of a memory larger than the caches, so that nothing else stays in them.
@@ -92,12 +108,12 @@ class DenseWorkload final : public Workload {
   void arm_guards() override { all_.out.arm_guards(); }
   bool input_intact() const override {
     all_.in.pull_slot(0);
-    return hash_bytes(all_.in.slot(0), point_.bytes()) == hash_;
+    return hash_bytes(all_.in.slot(0), input_bytes_) == hash_;
   }
   void restore_input() override {
     with_type(point_.element, [&]<class T>(T) {
       auto* slot = reinterpret_cast<T*>(all_.in.slot(0));
-      all_.generator.fill(std::span(slot, point_.count), all_.rank, all_.first(point_, 0));
+      all_.generator.fill(std::span(slot, all_.input_part(point_).count), all_.rank, all_.first(point_, 0));
     });
     all_.in.push_slot(0);
   }
@@ -120,19 +136,21 @@ class DenseWorkload final : public Workload {
   DenseCollective& all_;
   const Point& point_;
   MPI_Comm comm_;
+  std::size_t input_at_, input_bytes_;  // of this rank, in the whole vector
   std::uint64_t hash_;
   std::optional<Checker> checker_;
   const void* send_ = nullptr;
-  void* receive_ = nullptr;
+  std::byte* receive_ = nullptr;
   std::size_t slot_ = 0;
 };
 
 class DenseVariant final : public Variant {
  public:
-  DenseVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point, bool feedback,
-               MPI_Comm comm)
+  DenseVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,
+               const Options& options, MPI_Comm comm)
       : workload_(workload),
-        call_(method, point.element, static_cast<MPI_Count>(point.count), feedback, comm, workload.gpu()) {}
+        call_(method, point.element, static_cast<MPI_Count>(point.count), options.feedback, comm,
+              workload.gpu(), options.collective) {}
   std::string unavailable() const override { return call_.unavailable(); }
   int call() override { return call_(workload_.send(), workload_.receive()); }
   Verdict compare(bool exact) const override {
@@ -141,6 +159,7 @@ class DenseVariant final : public Variant {
   MPIQ_Stats stats() const override { return call_.stats(); }
   bool exact() const override { return call_.exact(); }
   bool carries() const override { return call_.carries(); }
+  bool chooses() const override { return call_.chooses(); }
   bool ours() const override { return call_.compresses(); }
 
  private:
@@ -149,11 +168,11 @@ class DenseVariant final : public Variant {
 };
 
 std::unique_ptr<Variant> DenseWorkload::variant(const MethodWord& method) {
-  return std::make_unique<DenseVariant>(*this, method, point_, all_.options.feedback, comm_);
+  return std::make_unique<DenseVariant>(*this, method, point_, all_.options, comm_);
 }
 
 std::unique_ptr<Workload> DenseCollective::at(const Point& point, MPI_Comm comm) {
-  in.cut(point.bytes(), steps());
+  in.cut(input_part(point).count * kernels::element_bytes(point.element), steps());
   fill(point);
   return std::make_unique<DenseWorkload>(*this, point, comm);
 }
@@ -167,7 +186,8 @@ void DenseCollective::fill(const Point& point) {
     if (!paged)
       generator.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank, 0);
     for (std::size_t i = 0; paged && i < in.slots(); ++i)
-      generator.fill(std::span(reinterpret_cast<T*>(in.slot(i)), point.count), rank, first(point, i));
+      generator.fill(std::span(reinterpret_cast<T*>(in.slot(i)), input_part(point).count), rank,
+                     first(point, i));
   });
   in.push();
   in_hash = hash_bytes(bytes.data(), bytes.size());

@@ -1,5 +1,5 @@
-// The measured allreduce of dense vectors. The pools of vectors are made once for a sweep, and calls use one
-// slot after another.
+// The measured allreduce, reduce-scatter or allgather of dense vectors. The pools of vectors are made once
+// for a sweep, and calls use one slot after another.
 #pragma once
 
 #include <cstdint>

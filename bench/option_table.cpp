@@ -240,6 +240,8 @@ std::vector<OptionRow> make_table() {
        MQ_JSON(fmt::format("[{}]", fmt::join(o.ranks, ",")))},
       {kAllreduce, "--methods", Text{"mpi,bf16,onebit", read_methods}, "methods",
        "methods to compare, see --list", json_methods},
+      {kParted, "--methods", Text{"mpi,bf16,int8", read_methods}, "methods",
+       "methods to compare, codecs without a plan, see --list", json_methods},
       {kSparse, "--methods", Text{"mpi,densify,union,kylix", read_methods}, "methods",
        "methods to compare, see --list", json_methods},
       {kVectors, "--baseline", Text{"mpi", read_baseline}, "baseline",
@@ -257,7 +259,7 @@ std::vector<OptionRow> make_table() {
        {},
        false,
        {"--sizes"}},
-      {kAllreduce,
+      {kDense,
        "--model",
        MQ_AT(model),
        "model",
@@ -266,7 +268,7 @@ std::vector<OptionRow> make_table() {
        {},
        false,
        {"--sizes", "--matrix"}},
-      {kAllreduce,
+      {kDense,
        "--layers",
        MQ_AT(layers_file),
        "layers",
@@ -275,17 +277,19 @@ std::vector<OptionRow> make_table() {
        {},
        false,
        {"--sizes", "--matrix", "--model"}},
-      {kAllreduce, "--bucket-bytes", Text{"", read_bucket}, "bucket_bytes",
+      {kDense, "--bucket-bytes", Text{"", read_bucket}, "bucket_bytes",
        "fuse neighbouring layers up to so many bytes, the last layers first [each layer alone]",
        MQ_JSON(std::to_string(o.bucket_bytes))},
-      {kAllreduce, "--feedback,!--no-feedback", Flag{MQ_AT(feedback)}, "feedback",
+      {kAllreduce | kReduceScatter, kFeedbackFlags, Flag{MQ_AT(feedback)}, "feedback",
        "keep residuals between calls (error feedback) [on]"},
-      {kAllreduce, "--rho", MQ_AT(data.rho), "rho", "correlation of the ranks' inputs"},
-      {kAllreduce, "--data", Text{"normal", read_data}, "data",
+      {kAllgather, kFeedbackFlags, Flag{MQ_AT(feedback)}, "feedback",
+       "keep residuals between calls: right only if what is gathered is added up [off]"},
+      {kDense, "--rho", MQ_AT(data.rho), "rho", "correlation of the ranks' inputs"},
+      {kDense, "--data", Text{"normal", read_data}, "data",
        "input: " + distribution_names() + ", file:PATH, see bench/README.md", json_data},
       {kSparse, "--data", Text{"normal", read_data}, "data", "values: " + distribution_names(), json_data},
-      {kAllreduce, "--in-place", Flag{MQ_AT(in_place)}, "in_place", "send from the receive buffer"},
-      {kAllreduce, "--buffers", Text{"rotate", read_buffers}, "buffers",
+      {kDense, "--in-place", Flag{MQ_AT(in_place)}, "in_place", "send from the receive buffer"},
+      {kDense, "--buffers", Text{"rotate", read_buffers}, "buffers",
        "rotate: march through a pool larger than the caches; warm: always the same; cold: rotate, and empty the caches before every call",
        MQ_JSON(json_quote(name(o.buffers)))},
       {kSparse | kLists, "--density", Text{"0.01", read_densities}, "sparse",
@@ -300,7 +304,7 @@ std::vector<OptionRow> make_table() {
       {kSparse | kLists, "--lists", Text{"same", read_lists}, "sparse",
        "same: every call has the same indices; new: two lists in turn, so that kylix is configured in every call and fused recognises none",
        sparse_json},
-      {kAllreduce,
+      {kDense,
        "--memory",
        Text{"host", read_memory},
        "memory",
@@ -309,8 +313,7 @@ std::vector<OptionRow> make_table() {
        MQ_JSON(json_quote(name(o.memory))),
        {},
        true},
-      {kAllreduce, "--phases", Flag{MQ_AT(phases)}, "",
-       "print where the time of compressed methods went, too"},
+      {kDense, "--phases", Flag{MQ_AT(phases)}, "", "print where the time of compressed methods went, too"},
       {kAll, "--sync", Text{"barrier", read_sync}, "sync",
        "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left out; none: back to back",
        MQ_JSON(json_quote(name(o.sync)))},
@@ -388,6 +391,8 @@ std::string config_json(const Options& o) {
   const Options preset;
   std::map<std::string, std::string> members;
   if (!o.simulation.empty()) members["simulation"] = o.simulation;
+  // Files of an allreduce do not mention it, so that those from before there were others can be continued.
+  if (o.collective != preset.collective) members["collective"] = json_quote(std::string(name(o.collective)));
   for (const OptionRow& row : option_table()) {
     const std::string json = *row.key == '\0' ? "" : json_of(row, o);
     if (!json.empty() && !(row.later && json == json_of(row, preset))) members[row.key] = json;
@@ -420,7 +425,8 @@ void OptionTexts::add(CLI::App& app, Command command, Options& o) {
           row.value);
     }
     if (row.check) option->check(*row.check);
-    for (const std::string& other : row.excludes) option->excludes(other);
+    for (const std::string& other : row.excludes)
+      if (CLI::Option* const known = app.get_option_no_throw(other)) option->excludes(known);
   }
 }
 

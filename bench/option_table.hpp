@@ -23,9 +23,16 @@ enum Command : unsigned {
   kSparse = 2,
   kLink = 4,
   kLists = 8,
-  kVectors = kAllreduce | kSparse,
-  kAll = 7
+  kReduceScatter = 16,
+  kAllgather = 32,
+  kParted = kReduceScatter | kAllgather,
+  kDense = kAllreduce | kParted,
+  kVectors = kDense | kSparse,
+  kAll = kVectors | kLink
 };
+
+// Of --feedback. Commands differ in what is preset.
+inline constexpr const char* kFeedbackFlags = "--feedback,!--no-feedback";
 
 struct OptionRow {
   // A text with a grammar of our own: what it is without the flag, and what reads it. An empty preset is not
@@ -49,7 +56,7 @@ struct OptionRow {
   Json json = nullptr;                    // of a Text; others are stored as they are
   std::optional<CLI::Validator> check{};  // of a number
   bool later = false;  // stored only if it is not preset, so that earlier files keep their text
-  std::vector<std::string> excludes{};  // flags of rows above
+  std::vector<std::string> excludes{};  // flags of rows above, where the command has them
 };
 
 std::span<const OptionRow> option_table();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 
 #include "bench/config_file.hpp"
@@ -21,39 +22,62 @@ Status usage(std::string_view option, const std::string& text) {
   return {Code::bad_argument, fmt::format("{}: {}", option, text)};
 }
 
+// Whether a method can make a call of this collective.
+Status check_method(const Options& o, const MethodWord& m) {
+  if (o.is_link || o.collective == mq::Collective::allreduce) return {};
+  if (m.dense == Dense::nccl || !m.algorithm.empty())
+    return usage("--methods", fmt::format("{} is for allreduce; here mpi is MPI's own choice", m.text));
+  const std::string why = unfit_for(o.collective, m.method);
+  return why.empty() ? Status{} : usage("--methods", fmt::format("{}: {}", m.text, why));
+}
+
 // What options say of each other.
 Status check_together(const Options& o) {
   if (!o.model.empty() && find_model(o.model) == nullptr)
     return usage("--model", fmt::format("unknown model '{}', see --help", o.model));
   if (o.min_bytes == 0 || o.min_bytes > o.max_bytes)
     return usage("--min-bytes", fmt::format("{} to {} bytes is no range of sizes", o.min_bytes, o.max_bytes));
-  for (const MethodWord& m : o.methods)
+  for (const MethodWord& m : o.methods) {
     if (m.dense != Dense::host && o.memory == Place::host)
       return usage("--methods", fmt::format("{} is for --memory cuda", m.text));
+    MQ_TRY(check_method(o, m));
+  }
   if (o.isolated && o.min_speedup > 0) return usage("--min-speedup", "isolated methods have no speed-up");
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};
 }
 
-Status take_dense(const OptionTexts& texts, Options& o) {
+Status take_dense(const OptionTexts& texts, const CLI::App&, Options& o) {
   MQ_TRY(texts.read(o));
   return check_together(o);
 }
 
-Status take_sparse(const OptionTexts& texts, Options& o) {
+Status take_reduce_scatter(const OptionTexts& texts, const CLI::App& app, Options& o) {
+  o.collective = mq::Collective::reduce_scatter;
+  return take_dense(texts, app, o);
+}
+
+// What is gathered are values such as parameters, for which a residual is wrong (mpi_quant.h).
+Status take_allgather(const OptionTexts& texts, const CLI::App& app, Options& o) {
+  o.collective = mq::Collective::allgather;
+  if (app.get_option("--feedback")->count() == 0) o.feedback = false;
+  return take_dense(texts, app, o);
+}
+
+Status take_sparse(const OptionTexts& texts, const CLI::App& app, Options& o) {
   o.sparse.emplace();
   o.feedback = false;
   o.buffers = Buffers::warm;
-  return take_dense(texts, o);
+  return take_dense(texts, app, o);
 }
 
-Status take_link(const OptionTexts& texts, Options& o) {
+Status take_link(const OptionTexts& texts, const CLI::App& app, Options& o) {
   o.is_link = true;
   o.feedback = false;
   o.methods = link_methods();
   o.baseline = o.methods.front().text;
-  MQ_TRY(take_dense(texts, o));
+  MQ_TRY(take_dense(texts, app, o));
   if (std::set(o.sizes.begin(), o.sizes.end()).size() < 2)
     return usage("--sizes", "two sizes at least: one does not tell latency from bandwidth");
   for (const std::uint64_t size : o.sizes)
@@ -62,12 +86,45 @@ Status take_link(const OptionTexts& texts, Options& o) {
   return {};
 }
 
+struct Subcommand {
+  const char* name;
+  Command command;
+  const char* what;  // for --help
+  Status (*take)(const OptionTexts& texts, const CLI::App& app, Options& o);
+};
+constexpr std::array kSubcommands{
+    Subcommand{"allreduce", kAllreduce, "sweep sizes x types x ranks x methods; start it with mpiexec",
+               take_dense},
+    Subcommand{
+        "reduce_scatter", kReduceScatter,
+        "the same with reduce-scatters: a size is that of the whole vector that each rank gives, and a "
+        "rank gets its part of the sum",
+        take_reduce_scatter},
+    Subcommand{"allgather", kAllgather,
+               "the same with allgathers: a size is that of the whole vector that each rank gets, and a rank "
+               "gives its part",
+               take_allgather},
+    Subcommand{"sparse", kSparse,
+               "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise",
+               take_sparse},
+    Subcommand{"link", kLink,
+               "latency, overhead and bandwidth between pairs of ranks, as mpiq-simulate --link takes them; "
+               "likewise",
+               take_link}};
+
 CommandLine stop(int code, std::string out, std::string err) {
   CommandLine line;
   line.exit_code = code;
   line.out = std::move(out);
   line.err = std::move(err);
   return line;
+}
+
+std::string what_to_do() {
+  std::string text = "mpiq-bench: what to do? Try";
+  for (const Subcommand& each : kSubcommands) text += fmt::format(" 'mpiq-bench {}',", each.name);
+  text.back() = ' ';
+  return text + "or --help\n";
 }
 
 }  // namespace
@@ -81,45 +138,34 @@ const char* name(Place place) { return place == Place::host ? "host" : "cuda"; }
 CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
-  OptionTexts dense_texts, sparse_texts, link_texts;
+  std::array<OptionTexts, kSubcommands.size()> texts;
+  std::array<CLI::App*, kSubcommands.size()> sections{};
   bool list = false, explain = false;
-  CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
+  CLI::App app{"Measures collectives of float vectors: plain, compressed and sparse.", "mpiq-bench"};
   add_config(app);
   app.add_flag(std::string(kExplain), explain,
                "as the first argument: print what degrees Kylix would have and what they cost; "
                "options by --explain-kylix --help");
   app.add_flag("-l,--list", list, "print methods: codecs, plans, sparse reductions");
-  CLI::App* allreduce =
-      app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
-  dense_texts.add(*allreduce, kAllreduce, line.options);
-  CLI::App* sparse = app.add_subcommand(
-      "sparse", "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise");
-  sparse_texts.add(*sparse, kSparse, line.options);
-  CLI::App* link = app.add_subcommand(
-      "link",
-      "latency, overhead and bandwidth between pairs of ranks, as mpiq-simulate --link takes them; likewise");
-  link_texts.add(*link, kLink, line.options);
-  for (CLI::App* section : {allreduce, sparse, link}) section->configurable();
+  for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
+    sections[i] = app.add_subcommand(kSubcommands[i].name, kSubcommands[i].what)->configurable();
+    texts[i].add(*sections[i], kSubcommands[i].command, line.options);
+  }
   app.require_subcommand(0, 1);
   if (!parse(app, argc, argv, line)) return line;
   if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
-  std::vector<CLI::App*> asked;
-  for (CLI::App* section : {allreduce, sparse, link})
-    if (section->parsed()) asked.push_back(section);
-  if (asked.empty())
-    return stop(
-        kUsage, "",
-        "mpiq-bench: what to do? Try 'mpiq-bench allreduce', 'mpiq-bench sparse', 'mpiq-bench link' or --help\n");
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < sections.size(); ++i)
+    if (sections[i]->parsed()) asked.push_back(i);
+  if (asked.empty()) return stop(kUsage, "", what_to_do());
+  const Subcommand& chosen = kSubcommands[asked[0]];
   if (asked.size() > 1)
     return stop(kUsage, "",
-                fmt::format("mpiq-bench: {} or {}? The command line and the file say both\n",
-                            asked[0]->get_name(), asked[1]->get_name()));
-  const Status status = allreduce->parsed() ? take_dense(dense_texts, line.options)
-                        : sparse->parsed()  ? take_sparse(sparse_texts, line.options)
-                                            : take_link(link_texts, line.options);
-  if (!status.ok())
-    return stop(kUsage, "", fmt::format("mpiq-bench {}: {}\n", asked[0]->get_name(), status.text()));
+                fmt::format("mpiq-bench: {} or {}? The command line and the file say both\n", chosen.name,
+                            kSubcommands[asked[1]].name));
+  if (const Status s = chosen.take(texts[asked[0]], *sections[asked[0]], line.options); !s.ok())
+    return stop(kUsage, "", fmt::format("mpiq-bench {}: {}\n", chosen.name, s.text()));
   line.run = true;
   return line;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/data.hpp"
@@ -14,6 +15,7 @@
 #include "bench/sparse_data.hpp"
 #include "bench/start.hpp"
 #include "kernels/codec.hpp"
+#include "mpi_quant/plan/collective.hpp"
 
 namespace mq::bench {
 
@@ -40,6 +42,7 @@ struct SparseOptions {
 };
 
 struct Options {
+  mq::Collective collective = mq::Collective::allreduce;
   std::optional<SparseOptions> sparse;  // not set: dense vectors
   bool is_link = false;                 // messages between pairs of ranks, no reduction; see link.hpp
   // What is measured. Sizes are in bytes. sizes, sides, model and layers take precedence over the range.
@@ -85,8 +88,9 @@ struct Options {
   bool dry_run = false;
 };
 
-inline const char* collective_name(const Options& o) {
-  return o.is_link ? "link" : o.sparse ? "sparse_allreduce" : "allreduce";
+// The text of the column `collective`.
+inline std::string_view collective_name(const Options& o) {
+  return o.is_link ? "link" : o.sparse ? "sparse_allreduce" : name(o.collective);
 }
 
 // Canonical JSON of everything that a result depends on. Files with different texts are never mixed. Output,

@@ -66,7 +66,7 @@ Result<std::vector<MethodWord>> methods_at(const Options& o, kernels::Element el
                                 size.side > 0 ? fmt::format("a matrix of side {}", size.side)
                                               : fmt::format("{} elements", size.count),
                                 method.status().text())};
-    if (method->method.exact() && kernels::compute_element(element) != element)
+    if (method->method.exact() && adds(o.collective) && kernels::compute_element(element) != element)
       return Status{Code::bad_argument,
                     fmt::format("--methods: MPI has no sum of {}: compare with the codec {} in place of {}",
                                 name(element), name(element), word.text)};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bench/parts.hpp"
 #include "bench/stats.hpp"
 
 namespace mq::bench {
@@ -21,6 +22,7 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
     const bool chooses = m.method.chooses();
     row.compressor = chooses ? "auto" : m.method.exact() ? "none" : m.method.codec->name;
     const PlanRow* plan = m.method.plan;
+    if (!m.method.exact() && plan == nullptr) plan = plan_of(o.collective);
     if (plan == nullptr && !m.method.exact() && !chooses) plan = &choose_plan(p.bytes(), p.ranks);
     row.algorithm = plan != nullptr       ? std::string(plan->name)
                     : chooses             ? "auto"
@@ -97,11 +99,11 @@ void summarise_times(PointRow& row, const Outcome& out) {
   row.lag1 = s.lag1;
 }
 
-void derive_rates(PointRow& row, const Outcome& out, const Point& p, const MethodWord& m) {
+void derive_rates(PointRow& row, const Outcome& out, const Options& o, const Point& p, const MethodWord& m) {
   const Method& method = m.method;
   const double bytes = static_cast<double>(p.bytes()), ranks = p.ranks;
   row.algbw_Bps = bytes / row.t_median_s;
-  row.busbw_Bps = row.algbw_Bps * 2.0 * (ranks - 1.0) / ranks;
+  row.busbw_Bps = row.algbw_Bps * passes_of(o.collective) * (ranks - 1.0) / ranks;
   // If the library leaves a union to MPI_Allreduce, the bytes sent are not counted.
   const bool counted = !m.sparse || out.wire_bytes_sum > 0 || p.ranks == 1;
   row.wire_bytes_max = counted ? out.wire_bytes_max : -1;
@@ -119,10 +121,11 @@ void derive_rates(PointRow& row, const Outcome& out, const Point& p, const Metho
         bytes / static_cast<double>(method.codec->wire_bound(p.count, p.element, method.params));
   }
   if (out.wire_bytes_sum > 0)
-    row.ratio_achieved = 2.0 * (ranks - 1.0) * bytes / static_cast<double>(out.wire_bytes_sum);
+    row.ratio_achieved =
+        passes_of(o.collective) * (ranks - 1.0) * bytes / static_cast<double>(out.wire_bytes_sum);
 }
 
-void judge(PointRow& row, const Outcome& out, bool checked) {
+void judge(PointRow& row, const Outcome& out, bool compares_replicas) {
   row.status = out.status;
   row.note = out.note;
   row.err_rel_l2 = out.verdict.rel_l2;
@@ -130,7 +133,7 @@ void judge(PointRow& row, const Outcome& out, bool checked) {
   row.snr_db = out.verdict.snr_db;
   row.cosine = out.verdict.cosine;
   row.n_wrong = out.verdict.n_wrong;
-  if (checked && out.verdict.n_wrong >= 0) row.replicas_equal = out.verdict.replicas_equal;
+  if (compares_replicas && out.verdict.n_wrong >= 0) row.replicas_equal = out.verdict.replicas_equal;
 }
 
 // The elements of a series whose repetitions count.
@@ -183,8 +186,8 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     PointRow& row = all[m].row;
     identify(row, o, p, p.methods[m], c);
     summarise_times(row, outcomes[m]);
-    derive_rates(row, outcomes[m], p, p.methods[m]);
-    judge(row, outcomes[m], o.check);
+    derive_rates(row, outcomes[m], o, p, p.methods[m]);
+    judge(row, outcomes[m], o.check && has_replicas(o.collective));
     for (std::size_t phase = 0; phase < kPhases && !p.methods[m].sparse && !p.methods[m].method.exact();
          ++phase)
       all[m].exposed_s[phase] =

@@ -30,6 +30,7 @@ class Variant {
   virtual MPIQ_Stats stats() const = 0;           // all zero unless ours()
   virtual bool exact() const = 0;                 // the result must agree with the sum up to rounding
   virtual bool carries() const = 0;               // what one call leaves out is added to the next
+  virtual bool chooses() const { return false; }  // it learns from calls what to do (`auto`)
   virtual bool ours() const = 0;  // a method of this library, which promises equal replicas and counts bytes
 };
 

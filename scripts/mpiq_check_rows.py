@@ -16,7 +16,7 @@ def _resumed(file, run):
 
 
 def _words(file, i, row):
-    for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("dtype", tuple(schema.ELEMENT_BYTES)),
+    for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("collective", schema.COLLECTIVES), ("dtype", tuple(schema.ELEMENT_BYTES)),
                           ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved")),
                           ("sync", schema.SYNCS), ("buffers", schema.BUFFERS), ("memory", schema.MEMORIES)):
         if file.text(i, column) not in known:

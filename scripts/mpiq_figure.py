@@ -19,7 +19,7 @@ from matplotlib import ticker  # noqa: E402
 from matplotlib.legend import Legend  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
-from mpiq_schema import DENSE, SIMULATED, SIMULATED_FASTEST  # noqa: E402
+from mpiq_schema import DENSE, MPI_ALLREDUCE, SIMULATED, SIMULATED_FASTEST  # noqa: E402
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
 # colour.
@@ -59,14 +59,14 @@ def look(method):
     return colour, OTHER_MARKERS[pick % len(OTHER_MARKERS)], OTHER_DASHES[pick // 7 % len(OTHER_DASHES)]
 
 
-def looks(methods, dtypes):
+def looks(methods, dtypes, function=MPI_ALLREDUCE):
     """Colour, marker, dashes and legend text of each method. If two would look alike in one figure, the later one takes the next
     free marker."""
     out = {}
     for method in sorted(set(map(str, methods)), key=order):
         colour, marker, dashes = look(method)
         free = [m for m in (marker, *OTHER_MARKERS) if (colour, m) not in {taken[:2] for taken in out.values()}]
-        out[method] = (colour, (free or [marker])[0], dashes, label(method, dtypes))
+        out[method] = (colour, (free or [marker])[0], dashes, label(method, dtypes, function))
     return out
 
 
@@ -75,20 +75,22 @@ def order(method):
     return not is_dense(method), method
 
 
-ELSEWHERE = {SIMULATED_FASTEST: "fastest dense algorithm", "mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
+ELSEWHERE = {SIMULATED_FASTEST: "fastest dense algorithm", "nccl": "NCCL"}
 
 
 def is_dense(method):
     return method.split("/")[0] in DENSE or method == SIMULATED_FASTEST
 
 
-def label(method, dtypes):
-    """Legend text: the method and, if the figure has only one element type, the type."""
+def label(method, dtypes, function=MPI_ALLREDUCE):
+    """Legend text: the method and, if the figure has only one element type, the type. function: MPI's own."""
     if not is_dense(method):
         return method
     if method in ELSEWHERE:
         return ELSEWHERE[method]
-    name = f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
+    if method == "mpi-direct":
+        return f"{function} on GPU memory"
+    name = f"{function} {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else function
     algorithm = method.partition("/")[2]
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 

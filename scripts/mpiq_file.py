@@ -58,7 +58,7 @@ class File:
 
     def together(self):
         """Lists of rows that were measured together, as one point: they follow each other, and no key occurs twice."""
-        columns = [c for c in ("start_utc", "block_order_seed", "ranks", "dtype", "count", "input_id")
+        columns = [c for c in ("start_utc", "block_order_seed", "collective", "ranks", "dtype", "count", "input_id")
                    if c in self.points.dtype.names]
         groups, last, keys = [], None, set()
         for i, row in enumerate(self.points):

@@ -72,7 +72,7 @@ def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **la
     if not shown:
         raise PlotError(f"{names_of(selection.results)}: no row has a value of {columns[0]}")
     figure, axes = fig.panels([selection.panel_title(key) for key, _ in shown], ylabel, **labels)
-    rows, looks = [], fig.looks((method for _, lines in shown for method in lines), selection.dtypes)
+    rows, looks = [], selection.looks(method for _, lines in shown for method in lines)
     for axis, (key, lines) in zip(axes, shown):
         for method, points in lines.items():
             fig.draw_series(axis, points, looks[method], x)

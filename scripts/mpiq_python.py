@@ -17,7 +17,7 @@ FILES, FIGURES = ("numpy", "h5py"), ("numpy", "h5py", "matplotlib")
 NEEDS = {
     "entropy": ("numpy",), "frontier": ("numpy",), "quality": ("numpy",),
     "check_results": FILES, "compare": FILES, "export": FILES, "merge": FILES, "mpiq_results.py": FILES, "sweep": FILES,
-    "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
+    "plot": FIGURES, "policy": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
 }
 
 

@@ -10,6 +10,7 @@ import mpiq_training_report
 import mpiq_verdict
 from mpiq_figure import DTYPES, order
 from mpiq_plots import PLOTS, good, summarise
+from mpiq_schema import ALLREDUCE, noun_of
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
@@ -18,7 +19,7 @@ READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "pap
 
 
 def base_words(selection):
-    return "the fastest MPI_Allreduce" if selection.baseline == "best-dense" else selection.base_words()
+    return f"the fastest {selection.function}" if selection.baseline == "best-dense" else selection.base_words()
 
 
 def verdicts(selection):
@@ -218,22 +219,32 @@ def methods_section(selection):
         yield h.terms(sorted(formulas.items()))
 
 
+# What a call of each collective does.
+CALLS = {
+    ALLREDUCE: "every rank (process) gives a vector and gets the sum of all",
+    "reduce_scatter": "every rank (process) gives a vector and gets a part of the sum of all, the one that belongs to it. Sizes are of the whole vector",
+    "allgather": "every rank (process) gives its part of a vector and gets the whole vector. Sizes are of the whole vector",
+}
 WORDS = [
-    ("allreduce", "every rank (process) gives a vector and gets the sum of all; MPI_Allreduce is the MPI library's own"),
-    ("method", "who does it: mpi is MPI_Allreduce, mpi/NAME one of its algorithms; the others are ours, a codec with its parameters: "
+    ("method", "who does it: mpi is the MPI library's own, mpi/NAME one of its algorithms; the others are ours, a codec with its parameters: "
      "bf16 rounds to 16 bits, onebit sends a sign for each number and means for each block, threshold and adaptive send only large "
      "numbers; a word after / is the plan by which messages are sent"),
     ("cuda", "vectors in the memory of GPUs: mpi copies them to the host and back in its time, mpi-direct is an MPI that takes them as they "
      "are, nccl is NCCL"),
     ("speed-up 2 [1.9, 2.1]", "takes half the time of the baseline; in brackets the 95 % interval: above 1 faster, below 1 slower, "
      "around 1 not told apart"),
-    ("relative L2 error", "|result - exact sum| / |exact sum| of one call; 0.0017 is rounding to bf16, 0.6 is coarse. With feedback what one "
+    ("relative L2 error", "|result - exact result| / |exact result| of one call; 0.0017 is rounding to bf16, 0.6 is coarse. With feedback what one "
      "call drops is added to the next"),
     ("p95, n", "95 % of the calls took no longer; number of calls"),
-    ("ratio", "bytes that an uncompressed allreduce sends over bytes that were sent"),
+    ("ratio", "bytes that an uncompressed call sends over bytes that were sent"),
     ("link", "between hosts: lab-1gbit is an emulated link of 1 Gbit/s; shm is the shared memory of one host"),
-    ("input", "what was summed: normal and uniform are random numbers of that distribution"),
+    ("input", "what the vectors held: normal and uniform are random numbers of that distribution"),
 ]
+
+
+def all_words(selection):
+    """WORDS, after what a call does."""
+    return [(noun_of(selection.collective), f"{CALLS.get(selection.collective, CALLS[ALLREDUCE])}; {selection.function} is the MPI library's own"), *WORDS]
 
 
 def build(sources, title):
@@ -248,7 +259,7 @@ def build(sources, title):
     doubts = cautions(selection)
     if doubts:
         body += [h.heading(3, "Before you rely on it"), "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
-    body += [h.heading(3, "Words"), h.terms(WORDS), h.heading(2, "Figures"), *figures(sources),
+    body += [h.heading(3, "Words"), h.terms(all_words(selection)), h.heading(2, "Figures"), *figures(sources),
              h.heading(2, "Tables"), *tables(selection)]
     if "training" in sources:
         body += mpiq_training_report.section(sources["training"], selection)

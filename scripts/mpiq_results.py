@@ -38,7 +38,7 @@ class ResultsError(Exception):
 @dataclasses.dataclass
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
-    `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
+    `collective` (allreduce), `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed, busy: seconds in each of phases,
     without and with what other work hides. None if the file has none."""
@@ -152,6 +152,7 @@ def _load(path, file):
     points = plain(file["points"][...])
     extra = {"data": _distributions(file, points["input_id"])}
     made_up = {
+        "collective": lambda: np.full(len(points), schema.ALLREDUCE, dtype="U32"),
         "link": lambda: np.full(len(points), "", dtype="U48"),
         "method": lambda: np.array([method_words(row) for row in points], dtype="U128"),
         "feedback": lambda: np.full(len(points), -1, dtype="i1"),
@@ -338,12 +339,23 @@ def seconds_span(low, high):
     return " .. ".join([number if ends[1].endswith(" " + unit) else ends[0], ends[1]])
 
 
+def by_collective(points):
+    """(collective, its rows): no table and no figure has rows of two."""
+    return [(str(name), points[points["collective"] == name]) for name in sorted(set(points["collective"]))]
+
+
 def table(results):
-    """An aligned table of all rows, one line each, for a terminal."""
+    """Aligned tables of all rows, one line each, for a terminal: one for each collective, with its name if it is not allreduce alone."""
+    parts = by_collective(results.points)
+    named = len(parts) > 1 or parts[0][0] != schema.ALLREDUCE
+    return "\n\n".join((f"{name}:\n" if named else "") + _table(points) for name, points in parts)
+
+
+def _table(points):
     head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speed-up", "95 % interval",
             "rel. L2 error", "")
     lines = []
-    for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "data", "method"]):
+    for row in np.sort(points, order=["link", "ranks", "dtype", "bytes", "data", "method"]):
         remarks = [] if row["status"] == "ok" else [str(row["status"])]
         if row["oversubscribed"] == 1:
             remarks.append("more ranks than cores")

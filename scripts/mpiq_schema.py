@@ -18,6 +18,11 @@ BUFFERS = ("rotate", "warm", "cold")
 PUBLICATION_LAUNCHES = 10  # a publication is the median of this many
 FILE_STATES = ("running", "complete", "partial")
 MEMORIES = ("host", "cuda")
+# The collectives of rows. `link`: messages between pairs of ranks. Files from before there was a choice have rows of ALLREDUCE.
+ALLREDUCE, MPI_ALLREDUCE = "allreduce", "MPI_Allreduce"
+COLLECTIVES = (ALLREDUCE, "iallreduce", "reduce_scatter", "allgather", "sparse_allreduce", "link")
+# The two halves of an allreduce: (MPI's function, the noun for texts). All others stand beside MPI_Allreduce.
+HALVES = {"reduce_scatter": ("MPI_Reduce_scatter_block", "reduce-scatter"), "allgather": ("MPI_Allgather", "allgather")}
 # Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the
 # addresses on the GPU; NCCL.
 DENSE = ("mpi", "mpi-direct", "nccl")
@@ -26,6 +31,26 @@ DENSE = ("mpi", "mpi-direct", "nccl")
 DENSE_ALGORITHMS = ("recursive_doubling", "halving_doubling", "ring")
 SIMULATED_FASTEST = "dense/fastest"  # in figures: the fastest dense method of a simulated point
 BEST_DENSE = "best-dense"  # word of --baseline: the fastest dense method of each point
+
+
+def function_of(collective):
+    """The MPI function that dense rows of a collective are made by."""
+    return HALVES.get(str(collective), (MPI_ALLREDUCE,))[0]
+
+
+def noun_of(collective):
+    """'allreduce', 'reduce-scatter', 'allgather'."""
+    return HALVES.get(str(collective), ("", ALLREDUCE))[1]
+
+
+def a_noun_of(collective):
+    noun = noun_of(collective)
+    return ("an " if noun[0] == "a" else "a ") + noun
+
+
+def passes_of(collective):
+    """How many times (ranks - 1) / ranks of the vector each rank sends in an uncompressed call."""
+    return 1 if str(collective) in HALVES else 2
 
 
 def lone_algorithm(methods):
@@ -113,10 +138,10 @@ def unknown(kind):
 
 
 def empty_table(columns, rows):
-    """A table of unknown values. columns: name -> type."""
+    """A table of unknown values, for rows of allreduce. columns: name -> type."""
     table = np.empty(rows, dtype=list(columns.items()))
     for name, kind in columns.items():
-        table[name] = unknown(kind)
+        table[name] = ALLREDUCE.encode() if name == "collective" and kind.kind == "S" else unknown(kind)
     return table
 
 

@@ -6,12 +6,15 @@ import numpy as np
 
 import mpiq_figure as fig
 import mpiq_results
-from mpiq_schema import BEST_DENSE, SIMULATED, SIMULATED_FASTEST, lone_algorithm
+from mpiq_schema import BEST_DENSE, COLLECTIVES, SIMULATED, SIMULATED_FASTEST, function_of, lone_algorithm
 
 FASTEST = "mpi/fastest"  # the name of the fastest of the MPI library's algorithms in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
-ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
+ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
 TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
+# What mpiq-simulate tries for mpi, by collective.
+TRIED = {**dict.fromkeys(COLLECTIVES, "recursive doubling, halving and doubling, and a ring"),
+         "reduce_scatter": "recursive halving and a ring", "allgather": "recursive doubling, Bruck's algorithm and a ring"}
 PLACES = {"in": "in place", "out": "out of place"}
 
 
@@ -45,6 +48,12 @@ class Selection:
         _refuse_mixtures(self.points, both)
         self.mixed = len(kinds(self.points)) > 1
         self.dtypes = sorted(set(self.points["dtype"]))
+        self.collective = str(self.points["collective"][0])
+        self.function = function_of(self.collective)
+
+    def looks(self, methods):
+        """mpiq_figure.looks, with the names that the methods have for this collective and these types."""
+        return fig.looks(methods, self.dtypes, self.function)
 
     def panels(self):
         """Key and rows of each panel, sorted so that 1gbit comes before 10gbit."""
@@ -77,7 +86,7 @@ class Selection:
 
     def base_words(self):
         """The baseline of the speed-ups, for titles."""
-        return " or ".join(fig.label(name, self.dtypes) for name in self.base_methods())
+        return " or ".join(fig.label(name, self.dtypes, self.function) for name in self.base_methods())
 
     def base_methods(self):
         """The methods that speed-ups are relative to. At their own points the speed-up is 1."""
@@ -120,7 +129,7 @@ class Selection:
         return (
             f"{meaning} A {'measured ' if len(first) < len(p) else ''}point has {many} "
             f"in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
-            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are {'gathered' if self.collective == 'allgather' else 'summed'} "
             f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
             f"synchronisation {words(first['sync'])}, error feedback {feedback}."
             + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""))
@@ -167,7 +176,7 @@ def dense_words(points):
     names = sorted({str(name).partition(":")[0] for name in chosen})
     if not names:
         return ""
-    best = " mpi is the best of recursive doubling, halving and doubling, and a ring." if "mpi" in names and simulated.any() else ""
+    best = f" mpi is the best of {TRIED[str(points['collective'][0])]}." if "mpi" in names and simulated.any() else ""
     return f" At each point the dense line is the fastest dense algorithm: {', '.join(names)}.{best}"
 
 

@@ -6,7 +6,7 @@ import random
 import re
 import tomllib
 
-SECTIONS = ("allreduce", "sparse")
+SECTIONS = ("allreduce", "reduce_scatter", "allgather", "sparse")
 LAB = re.compile(r"([1-9][0-9]*)x([1-9][0-9]*[kmg]?bit)")
 SHARED_MEMORY = "shm"
 
@@ -119,7 +119,8 @@ def read(path):
         raise SweepError(f"{path}: {error}") from error
     sections = [name for name in content if name != "launch"]
     if len(sections) != 1 or sections[0] not in SECTIONS or not all(isinstance(v, dict) for v in content.values()):
-        raise SweepError(f"{path}: has {sections or 'no section'}; needs one section [allreduce] or [sparse], and at most [launch]")
+        names = ", ".join(f"[{name}]" for name in SECTIONS)
+        raise SweepError(f"{path}: has {sections or 'no section'}; needs one section of {names}, and at most [launch]")
     sweep = Sweep(path, sections[0], content[sections[0]])
     read_launch(sweep, content.get("launch", {}))
     return sweep

@@ -3,6 +3,7 @@ import csv
 import json
 
 import mpiq_results as results
+import mpiq_schema as schema
 
 
 def markdown(head, rows):
@@ -15,13 +16,16 @@ def ratio(row):
 
 
 def conditions(points):
-    """'2 ranks, lab-1gbit, f32, normal input' of a file's rows."""
+    """'2 ranks, lab-1gbit, f32, normal input' of a file's rows; 'reduce-scatter, 2 ranks, ...' if they are of no allreduce."""
     first = points[0]
-    return f"{first['ranks']} ranks, {first['link'] or 'no link named'}, {first['dtype']}, {first['data']} input"
+    what = f"{schema.noun_of(first['collective'])}, " if str(first["collective"]) in schema.HALVES else ""
+    return f"{what}{first['ranks']} ranks, {first['link'] or 'no link named'}, {first['dtype']}, {first['data']} input"
 
 
 def over_dense(run):
     """The good rows, with speed-ups over the fastest of the MPI library's own algorithms if more than one was measured."""
+    if len(parts := results.by_collective(run.points)) > 1:
+        raise results.ResultsError(f"{run.attrs['file']}: rows of {' and '.join(name for name, _ in parts)}: a table is of one collective")
     dense = run.points[results.dense(run.points)]
     rebased = results.rebased(run, results.dense) if len(set(dense["method"])) > 1 else run
     return rebased.points[rebased.points["status"] == "ok"]
@@ -42,7 +46,7 @@ def times(points, column, label, title):
         here = {row["method"]: row for row in compressed[compressed[column] == size]}
         cells = [f"{results.seconds_label(here[m]['t_median_s'])}, {ratio(here[m])}" if m in here else "" for m in methods]
         rows.append([label(size), _base_cell(points, next(iter(here.values()))), *cells])
-    return markdown([title, "MPI_Allreduce", *(f"{m}: time, speed-up [95 %]" for m in methods)], rows)
+    return markdown([title, schema.function_of(points["collective"][0]), *(f"{m}: time, speed-up [95 %]" for m in methods)], rows)
 
 
 def errors(points):

@@ -1,9 +1,9 @@
 """What the paired speed-ups of a panel recommend: which method from which size on, or none.
 
-The page of scripts/report and the table of README.md (scripts/readme_tables) are made by this rule: a method is advised from the size on from
-which, at all measured sizes, the lower end of its speed-up is at least LEAST_GAIN. Of a method that is faster at some sizes in between,
-or by less, nothing is advised: from launch to launch such a gain may be gone. No verdict is made of a busy machine, and a wide
-interval wins nothing.
+A method is worth it at a size where the lower end of its speed-up is at least LEAST_GAIN. The page of scripts/report and the table of
+README.md (scripts/readme_tables) advise it from the size on from which it is worth it at all measured sizes. The rules of scripts/policy
+have an upper end too. Of a method that is faster at a single size in between, or by less, nothing is advised: from launch to launch such
+a gain may be gone. No verdict is made of a busy machine, and a wide interval wins nothing.
 """
 import dataclasses
 import re
@@ -73,17 +73,24 @@ def is_worth(point):
     return wins(point) and point["low"] >= LEAST_GAIN
 
 
-def candidate(method, points, sizes, errors):
-    """The method from the smallest size on from which it is worth it at all measured sizes; None if there is none. A size without a
-    good point of the method ends the range, and one size alone is no range if several were measured."""
-    by_size, run = {p["bytes"]: p for p in points}, []
-    for size in reversed(sizes):
-        if size not in by_size or not is_worth(by_size[size]):
-            break
-        run.insert(0, by_size[size])
-    if len(run) < min(2, len(sizes)):
-        return None
-    return Candidate(method, [{**p, "error": errors.get((method, p["bytes"]), np.nan)} for p in run], run[0]["bytes"], run[-1]["bytes"])
+def ranges(points, sizes):
+    """The ranges of measured sizes at all of which a method is worth it, as lists of its points. A size without a good point of the
+    method ends a range, and one size alone is no range if several were measured."""
+    by_size, found = {p["bytes"]: p for p in points}, [[]]
+    for size in sizes:
+        if size in by_size and is_worth(by_size[size]):
+            found[-1].append(by_size[size])
+        else:
+            found.append([])
+    return [points for points in found if len(points) >= min(2, len(sizes))]
+
+
+def candidate(method, points, sizes):
+    """The method from the smallest size on from which it is worth it at all measured sizes; None if there is none."""
+    for found in ranges(points, sizes):
+        if found[-1]["bytes"] == sizes[-1]:
+            return Candidate(method, found, found[0]["bytes"], found[-1]["bytes"])
+    return None
 
 
 def load_words(files):
@@ -95,9 +102,26 @@ def load_words(files):
     return ""
 
 
-def of_panel(points, baselines, files=()):
-    """The verdict on the rows of one panel. baselines: the methods that speed-ups are relative to. files: the attributes of the files
-    of the rows."""
+@dataclasses.dataclass
+class Judged:
+    """What the rows of one panel say of each method. lines: method -> its points by size, as summarise makes them, each with `error`. sizes:
+    all that count. why: what forbids a verdict."""
+
+    lines: dict = dataclasses.field(default_factory=dict)
+    sizes: list = dataclasses.field(default_factory=list)
+    left_out: int = 0
+    set_aside: list = dataclasses.field(default_factory=list)
+    why: str = ""
+
+    def wide(self):
+        """(method, point) that would win, but for the width of its interval."""
+        return [(method, p) for method, line in self.lines.items() for p in line
+                if p["drawn"] == "line" and np.isfinite(p["low"]) and is_wide(p) and p["value"] >= LEAST_GAIN]
+
+
+def judge(points, baselines, files=()):
+    """Judged of the rows of one panel. baselines: the methods that speed-ups are relative to. files: the attributes of the files of the
+    rows."""
     compared = ~mpiq_results.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
     aside = sorted({method for method in points["method"][compared] if needs_earlier_calls(method)})
     mine = points[compared & ~np.isin(points["method"], aside)]
@@ -105,24 +129,35 @@ def of_panel(points, baselines, files=()):
     left_out = len(mine) - len(quotable)
     if not len(quotable):
         virtual = len(mine) > 0 and (mine["status"] == SIMULATED).all()
-        return Verdict("unknown", [], left_out=left_out, set_aside=aside, why="all rows are simulated, and their times are virtual" if virtual else "")
-    if busy := load_words(files):
-        return Verdict("unknown", [], set_aside=aside, why=busy)
-    sizes = [int(size) for size in sorted(set(quotable["bytes"]))]
-    errors = {(method, p["bytes"]): p["value"] for method, found in series(quotable, *["err_rel_l2"] * 3, "bytes").items()
-              for p in found}
-    by_method = series(quotable, *COLUMNS, "bytes")
-    wide = [(method, p) for method, line in by_method.items() for p in line
-            if p["drawn"] == "line" and np.isfinite(p["low"]) and is_wide(p) and p["value"] >= LEAST_GAIN]
-    found = [c for c in (candidate(method, line, sizes, errors) for method, line in by_method.items()) if c]
-    if not found:
-        if wide:
-            method, p = max(wide, key=lambda pair: pair[1]["value"])
-            return Verdict("unknown", sizes, left_out=left_out, set_aside=aside, wide=wide, why="intervals are too wide, such as "
-                           f"{ratio_words(p)} of {method} at {bytes_words(p['bytes'])}: more repetitions, or a machine without other work")
-        return Verdict("loses", sizes, left_out=left_out, set_aside=aside)
-    found.sort(key=lambda c: -c.points[-1]["value"])
-    return Verdict("wins", sizes, found[0], found[1:], left_out, aside, wide=wide)
+        why = "all rows are simulated, and their times are virtual" if virtual else \
+            f"all {left_out} compared rows are invalid or have more ranks than cores" if left_out else "no row of a compressed method has a speed-up"
+        return Judged(left_out=left_out, set_aside=aside, why=why)
+    errors = {(method, p["bytes"]): p["value"] for method, found in series(quotable, *["err_rel_l2"] * 3, "bytes").items() for p in found}
+    lines = {method: [{**p, "error": errors.get((method, p["bytes"]), np.nan)} for p in line]
+             for method, line in series(quotable, *COLUMNS, "bytes").items()}
+    return Judged(lines, [int(size) for size in sorted(set(quotable["bytes"]))], left_out, aside, load_words(files))
+
+
+def of_panel(points, baselines, files=()):
+    """The verdict on the rows of one panel; parameters as those of judge."""
+    judged = judge(points, baselines, files)
+    if judged.why:
+        return Verdict("unknown", [], left_out=judged.left_out, set_aside=judged.set_aside, why=judged.why)
+    rest = {"left_out": judged.left_out, "set_aside": judged.set_aside, "wide": judged.wide()}
+    found = [c for c in (candidate(method, line, judged.sizes) for method, line in judged.lines.items()) if c]
+    if found:
+        found.sort(key=lambda c: -c.points[-1]["value"])
+        return Verdict("wins", judged.sizes, found[0], found[1:], **rest)
+    return Verdict("unknown" if rest["wide"] else "loses", judged.sizes, why=wide_words(rest["wide"]), **rest)
+
+
+def wide_words(wide):
+    """Why nothing is concluded where intervals are wide; '' if none is."""
+    if not wide:
+        return ""
+    method, p = max(wide, key=lambda pair: pair[1]["value"])
+    return (f"intervals are too wide, such as {ratio_words(p)} of {method} at {bytes_words(p['bytes'])}: more repetitions, or a machine without "
+            "other work")
 
 
 def bytes_words(size):
@@ -178,9 +213,7 @@ def sentences(verdict, base):
 
 def advice(verdict, base):
     if verdict.kind == "unknown":
-        why = verdict.why or (f"all {verdict.left_out} compared rows are invalid or have more ranks than cores" if verdict.left_out else
-               "no row of a compressed method has a speed-up")
-        return [f"No verdict: {why}.", f"Until it is measured, keep {base}."]
+        return [f"No verdict: {verdict.why}.", f"Until it is measured, keep {base}."]
     span = " to ".join(dict.fromkeys(bytes_words(s) for s in (verdict.sizes[0], verdict.sizes[-1])))
     if verdict.kind == "loses":
         return [f"Keep {base}: from no measured size on ({span}) is a compressed method at least {LEAST_GAIN:g} times as fast with 95 % certainty."]

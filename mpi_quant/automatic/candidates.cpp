@@ -42,14 +42,19 @@ constexpr std::array kWithFeedback{
 constexpr Usual kBound{"", 1.2, 0.9, 1.5, true};
 
 // The plans that are worth a try: few messages, or few bytes. At two ranks all plans are one of the two.
-struct AutoPlan {
-  std::string_view name;
-  int losses;  // encodes on the way; 0: one in each of log2 P rounds
-};
-constexpr std::array kFewRanks{AutoPlan{"allgather", 1}, AutoPlan{"direct", 2}};
-constexpr std::array kManyRanks{AutoPlan{"recursive_doubling", 0}, AutoPlan{"grid", 3},
-                                AutoPlan{"direct", 2}};
+constexpr std::array<std::string_view, 2> kFewRanks{"allgather", "direct"};
+constexpr std::array<std::string_view, 3> kManyRanks{"recursive_doubling", "grid", "direct"};
 constexpr int kMany = 8;
+
+// How often an element is encoded on its way into the result.
+int losses_over(std::string_view plan, int ranks) {
+  const int rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
+  if (plan == "allgather") return 1;
+  if (plan == "direct" || plan == "hierarchical") return 2;
+  if (plan == "grid") return 3;
+  if (plan == "recursive_doubling") return rounds;
+  return plan == "halving_doubling" ? rounds + 1 : ranks;
+}
 
 void add(const CallClass& calls, const Usual& usual, std::string_view text, bool is_sure,
          std::vector<AutoCandidate>& out) {
@@ -65,9 +70,9 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
   if (method->codec->lossless || usual.sized_by_data)
     candidate.wire_bytes = usual.wire_bytes * static_cast<double>(kernels::element_bytes(calls.element)) / 4;
   candidate.usual_bytes = candidate.wire_bytes;
-  const auto add_over = [&](const AutoPlan& plan) {
-    candidate.method.plan = find_plan(plan.name);
-    candidate.losses = plan.losses > 0 ? plan.losses : std::bit_width(static_cast<unsigned>(calls.ranks - 1));
+  const auto add_over = [&](std::string_view plan) {
+    candidate.method.plan = find_plan(plan);
+    candidate.losses = losses_over(plan, calls.ranks);
     out.push_back(candidate);
   };
   if (calls.ranks < kMany)
@@ -93,6 +98,26 @@ std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
     for (const WithMemory& each : kWithFeedback)
       if (each.debt <= limit.value) add(calls, each.usual, each.usual.text, false, out);
   return out;
+}
+
+std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
+                                           const Method& method) {
+  const bool is_half = kernels::element_bytes(calls.element) < sizeof(float);
+  if (is_half || method.exact() || method.plan == nullptr || method.scheme != nullptr ||
+      method.memory != nullptr)
+    return {};
+  const auto same = std::find_if(listed.begin() + 1, listed.end(), [&](const AutoCandidate& other) {
+    return other.method.codec == method.codec && other.method.params == method.params;
+  });
+  const Automatic& limit = calls.limit;
+  const bool may_lose =
+      limit.kind == Automatic::Kind::feedback || (limit.kind == Automatic::Kind::relative && limit.value > 0);
+  if (same == listed.end() && !may_lose) return {};
+  AutoCandidate candidate = same == listed.end() ? AutoCandidate{} : *same;
+  if (same == listed.end()) candidate.is_sure = method.codec->lossless;
+  candidate.method = method;
+  candidate.losses = losses_over(method.plan->name, calls.ranks);
+  return candidate;
 }
 
 Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s) {

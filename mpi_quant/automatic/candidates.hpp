@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "kernels/codec.hpp"
@@ -36,6 +37,11 @@ struct AutoCandidate {
 // The first candidate is MPI's own reduction. Half types have no other: the codec of the type sums them. May
 // throw std::bad_alloc.
 std::vector<AutoCandidate> candidates_of(const CallClass& calls);
+
+// The candidate that a line of a file names, with a plan, beside those of candidates_of; nothing if the limit
+// cannot be kept with it. Its time is not predicted.
+std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
+                                           const Method& method);
 
 // The prices of a network on which MPI's own reduction takes dense_s and an agreement agreement_s. An
 // agreement of 0 s is unknown; its messages are then taken to need a tenth of the dense time.

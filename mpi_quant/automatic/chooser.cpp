@@ -13,8 +13,12 @@ constexpr std::size_t kTries = 3;                     // runs of a candidate unt
 constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
 constexpr double kFirst = 1.2, kMost = 1.5;           // MPI's times that the account holds
 constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
-constexpr double kUnknownAgreement = 0.1;             // of MPI's time
-constexpr double kAhead = 0.985;                      // of the fastest: else a candidate is not worth a try
+// MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly
+// not the method: other processes that run meanwhile, and in a first run memory that is used for the first
+// time.
+constexpr double kMostLoss = 1, kMostFirstLoss = 0.5;
+constexpr double kUnknownAgreement = 0.1;  // of MPI's time
+constexpr double kAhead = 0.985;           // of the fastest: else a candidate is not worth a try
 constexpr double kFarAbove = 1.3, kFarBelow = 0.77;
 constexpr unsigned kFarInARow = 4, kFarDense = 3;
 constexpr double kWindow = 200;  // calls that the budget is for
@@ -36,9 +40,11 @@ bool is_far(double seconds, double usual) {
 Chooser::Chooser(const CallClass& calls)
     : calls_(calls), candidates_(candidates_of(calls)), known_(candidates_.size()) {}
 
-// The least of few times, because the first run of a candidate also gets its memory; the median of more.
+// The least of few times, and no more than predicted after the first, because the first run of a candidate
+// also gets its memory; the median of more.
 double Chooser::time(const Known& known) const {
   if (known.runs == 0) return known.predicted;
+  if (known.runs == 1 && known.predicted > 0) return std::min(known.times[0], known.predicted);
   const std::size_t n = std::min(known.runs, kKept);
   std::array<double, kKept> sorted = known.times;
   std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
@@ -233,12 +239,12 @@ void Chooser::forget_times() {
 
 void Chooser::add_time(std::size_t i, double seconds) {
   Known& k = known_[i];
-  const double gain = dense_s() - seconds;
-  account_s_ = std::min(account_s_ + gain, kMost * dense_s());
+  const double gain = dense_s() - seconds, most_loss = (k.runs == 0 ? kMostFirstLoss : kMostLoss) * dense_s();
+  account_s_ = std::clamp(account_s_ + std::max(gain, -most_loss), -kMostLoss * dense_s(), kMost * dense_s());
   totals_.saved_s += gain;
   if (gain < 0) {
     totals_.explored_s -= gain;
-    spent_s_ -= gain;
+    spent_s_ += std::min(-gain, most_loss);
   }
   k.times[k.runs % kKept] = seconds;
   ++k.runs;
@@ -336,7 +342,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
   const bool allowed = !now_.sampled || is_within_limit(now_.candidate);
   const bool ran = now_.candidate != 0 && allowed && runs;
   if (now_.agrees && !ran) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
-  timed_ = ran ? now_.candidate : kNone;
+  timed_ = ran && !now_.judged ? now_.candidate : kNone;  // judging copies vectors in this time
   totals_.compressed += ran;
   totals_.inexact += !allowed;
   if (now_.candidate != 0 && allowed && !runs)
@@ -426,6 +432,11 @@ void Chooser::freeze(const KnownClass* known) {
   const std::string wanted = to_string(known->method);
   for (std::size_t i = 1; i < candidates_.size(); ++i)
     if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+  if (const auto named = candidate_for(calls_, candidates_, known->method); frozen_ == 0 && named) {
+    frozen_ = candidates_.size();
+    candidates_.push_back(*named);
+    known_.emplace_back();
+  }
   margin_ = known->margin;
   const auto set = [&](std::size_t i, double seconds) {
     known_[i].times[0] = seconds;

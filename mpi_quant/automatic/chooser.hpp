@@ -14,8 +14,9 @@
 // The budget: what a candidate takes beyond MPI's own reduction, what an agreement takes in a call that MPI
 // reduces, and what judging a result takes, is paid from an account. The account gets one hundredth of MPI's
 // time with each call and what compressed calls save, and holds at most the time of one and a half of MPI's
-// reductions. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far
-// as times can be predicted.
+// reductions. One call is charged at most one of MPI's times, because what takes longer is mostly a
+// disturbance that has nothing to do with the method. So the calls of a class take at most 2 % longer than
+// MPI's own, over any 200 of them, as far as times can be predicted.
 //
 // Times are those of the rank that was fastest in each call: a rank that comes early also waits.
 #pragma once
@@ -65,8 +66,9 @@ class Chooser {
   std::uint16_t state() const;
   // Forgets everything.
   void restart() noexcept;
-  // From now on takes the method of this line of a file and measures no times; without a line, MPI. The error
-  // of the method is still sampled and judged.
+  // From now on takes the method of this line of a file and measures no times; without a line, or if the
+  // limit cannot be kept with the method, MPI. The error of the method is still sampled and judged. May throw
+  // std::bad_alloc.
   void freeze(const KnownClass* known);
   // The line for a file, from which the next run may choose.
   KnownClass known() const;

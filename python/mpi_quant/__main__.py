@@ -1,4 +1,4 @@
-"""The command mpiq: what makes figures, pages and tables of result files. `mpiq NAME ...` runs the script of this name.
+"""The command mpiq: what makes figures, pages, tables and policies of result files. `mpiq NAME ...` runs the script of this name.
 
 The scripts lie beside the folder of this package, in the source tree and where `cmake --install` puts both.
 SPDX-License-Identifier: Apache-2.0
@@ -16,6 +16,7 @@ COMMANDS = {
     "export": ("export", "writes the points of result files as CSV or JSON"),
     "merge": ("merge", "makes one result file of several"),
     "plot": ("plot", "draws figures of result files"),
+    "policy": ("policy", "makes a policy of result files, or a file that auto chooses by"),
     "report": ("report", "makes a page of result files: what to use, figures, tables"),
 }
 

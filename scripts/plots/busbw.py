@@ -6,6 +6,7 @@ from matplotlib import ticker
 import mpiq_figure as fig
 from mpiq_plots import draw, extent, plot
 from mpiq_results import with_columns
+from mpiq_schema import passes_of
 
 
 def wire_limit(link):
@@ -15,21 +16,24 @@ def wire_limit(link):
 
 
 def of_bus(points):
-    """busbw of the median and of the ends of its interval: bytes / t * 2 (ranks - 1) / ranks."""
-    moved = points["bytes"] * 2.0 * (points["ranks"] - 1) / points["ranks"]
+    """busbw of the median and of the ends of its interval: bytes / t * 2 (ranks - 1) / ranks, of the halves of an allreduce half of
+    it."""
+    moved = points["bytes"] * [float(passes_of(name)) for name in points["collective"]] * (points["ranks"] - 1) / points["ranks"]
     return with_columns(points, {"busbw": moved / points["t_median_s"], "busbw_lo": moved / points["t_ci_hi_s"],
                                  "busbw_hi": moved / points["t_ci_lo_s"]})
 
 
 def limits(selection, panel):
-    """(name, B/s) of the limits of an uncompressed allreduce, if they are known."""
+    """(name, B/s) of the limits of an uncompressed call, if they are known."""
     link, _, ranks = panel[:3]
     out = []
     if wire_limit(link):
         out.append((f"wire of {link}", wire_limit(link)))
     if selection.kernels:
-        # A rank at least reads its vector and writes the result: it moves 2 bytes per byte of the vector.
-        out.append(("copying by one core", selection.kernels.triad() * (ranks - 1) / ranks))
+        # A rank at least reads what it gives and writes what it gets: two vectors, or one and a part.
+        passes = passes_of(selection.collective)
+        vectors = 2 if passes == 2 else 1 + 1 / ranks
+        out.append(("copying by one core", selection.kernels.triad() / vectors * passes * (ranks - 1) / ranks))
     return out
 
 
@@ -37,7 +41,7 @@ def has_more_ranks_than_one(selection):
     return (selection.points["ranks"] > 1).any()
 
 
-@plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire
+@plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed call cannot exceed the dashed wire
 limit. A compressed one can, because it sends less than it delivers. The rate is computed from the uncompressed size.""")
 def busbw(selection):
     """The effective bus bandwidth in bytes per second against the size of the vector."""
@@ -51,5 +55,6 @@ def busbw(selection):
         for name, rate in lines:
             axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label=name)
     fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
-        "The bandwidth is 2 (ranks - 1) / ranks times the bytes of the vector over the median time. Bands are 95 % intervals."))
+        f"The bandwidth is {'2 ' if passes_of(selection.collective) == 2 else ''}(ranks - 1) / ranks times the bytes of the vector over "
+        "the median time. Bands are 95 % intervals."))
     return figure, rows

@@ -36,7 +36,7 @@ def data(selection):
     figure, axes = fig.panels([f"{ranks} ranks on {nodes} node{'s' if nodes != 1 else ''}{', ' + link if link else ''}, "
                                f"{bytes_label(size)}" for (link, nodes, ranks, _, size), _, _ in found],
                               f"speed-up over {selection.base_words()}", "", share=False, height=4.2)
-    looks = fig.looks((m for *_, rows in found for m in rows["method"]), selection.dtypes)
+    looks = selection.looks(m for *_, rows in found for m in rows["method"])
     rows = []
     for axis, (key, names, points) in zip(axes, found):
         methods = sorted(set(points["method"]), key=fig.order)

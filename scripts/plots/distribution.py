@@ -34,7 +34,7 @@ def distribution(selection):
         raise PlotError(f"{names_of(selection.results)}: no samples of rows that are ok and without oversubscription")
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "share of calls",
                               "time of a call", share=False)
-    looks = fig.looks((m for *_, methods in found for m in methods), selection.dtypes)
+    looks = selection.looks(m for *_, methods in found for m in methods)
     rows = []
     for axis, (key, size, methods) in zip(axes, found):
         for method, values in methods.items():

@@ -43,7 +43,7 @@ def launches(selection):
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no point was measured in more than one launch (mpiq-bench --launch)")
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call", "")
-    looks = fig.looks((m for *_, rows in found for m in rows["method"]), selection.dtypes)
+    looks = selection.looks(m for *_, rows in found for m in rows["method"])
     names = list(looks)
     out = []
     for axis, (key, size, rows) in zip(axes, found):

@@ -53,7 +53,7 @@ def layers(selection):
     figure, axes = fig.panels([title for key, _ in found for title in (selection.panel_title(key), "sum of layers up to this size")],
                               "time", "layer (bytes)", share=False)
     out = [row for _, rows in found for row in rows]
-    looks = fig.looks((row["method"] for row in out), selection.dtypes)
+    looks = selection.looks(row["method"] for row in out)
     for left, right, (_, rows) in zip(axes[::2], axes[1::2], found):
         for method in dict.fromkeys(row["method"] for row in rows):
             fig.draw_series(left, [{**dict(zip(("value", "low", "high"), (r[c] for c in COLUMNS))), **r} for r in rows

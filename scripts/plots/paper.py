@@ -37,7 +37,7 @@ def paper(selection):
                               lambda points: points[points["matrix_side"] > 0], x="matrix_side",
                               xlabel="side of the square matrix each rank adds")
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s"))
-    found, looks = [], fig.looks((row["method"] for row in rows), selection.dtypes)
+    found, looks = [], selection.looks(row["method"] for row in rows)
     for axis, panel in zip(axes, [key for key, points in selection.panels() if (points["matrix_side"] > 0).any()]):
         lines = against_earlier(selection.results, panel)
         gains = {looks[method][3]: f" {ratio:.2f} [{low:.2f}, {high:.2f}]" for method, _, ratio, low, high, _ in lines}

@@ -46,7 +46,7 @@ def pareto(selection):
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in panels],
                               f"speed-up over\n{selection.base_words()}", "relative L2 error, |x − sum| / |sum|")
     rows = [row for _, _, entries in panels for row in entries]
-    looks = fig.looks((row["method"] for row in rows), selection.dtypes)
+    looks = selection.looks(row["method"] for row in rows)
     for axis, (_, _, entries) in zip(axes, panels):
         front = efficient(entries)
         if front:

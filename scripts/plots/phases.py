@@ -5,6 +5,7 @@ from matplotlib import ticker
 import mpiq_figure as fig
 from mpiq_plots import good, named, one_size, plot
 from mpiq_results import seconds_label
+from mpiq_schema import noun_of
 from mpiq_selection import PlotError, names_of
 
 # Each phase has a colour and a hatching of its own. The colours are not those of methods.
@@ -72,7 +73,7 @@ def phases(selection):
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no row with phases: /phases/exposed_s is missing or empty")
     titles = [title for key, size, dense, _ in found for title in (
-        one_size(selection, key, size), "" if np.isnan(dense) else f"fastest MPI_Allreduce here: {seconds_label(dense)}")]
+        one_size(selection, key, size), "" if np.isnan(dense) else f"fastest {selection.function} here: {seconds_label(dense)}")]
     figure, axes = fig.panels(titles, "", "exposed time of the slowest rank", share=False,
                               height=max(2, *(1 + 0.36 * len(methods) for *_, methods in found)))
     rows = []
@@ -84,7 +85,7 @@ def phases(selection):
         for method, seconds in methods.items():
             rows += [{**named(key), "method": method, "bytes": size, "phase": name, "exposed_s": float(value),
                       "share": float(value / seconds.sum())} for name, value in zip(names, seconds)]
-    fig.finish(figure, selection.title or "Where the time of a compressed allreduce goes", selection.footer(
+    fig.finish(figure, selection.title or f"Where the time of a compressed {noun_of(selection.collective)} goes", selection.footer(
         "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once."
         + (" Of vectors on a GPU, encode and decode are the GPU's own time, which may overlap the waiting."
            if any((r.points["memory"] == "cuda").any() for r in selection.results) else "")))

@@ -87,7 +87,7 @@ def scaling(selection):
     refuse_half(selection, drawn)
     figure, axes = fig.panels([title(*group[:3]) for group in found], "time of a call", "ranks")
     shown = [curves(points, "t_median_s", "t_ci_lo_s", "t_ci_hi_s") for *_, points in found]
-    looks = fig.looks((m for lines in shown for _, m, _ in lines), selection.dtypes)
+    looks = selection.looks(m for lines in shown for _, m, _ in lines)
     rows, ends = [], []
     for axis, (kind, size, key, points_of), lines in zip(axes, found, shown):
         ends += ideal(axis, lines, kind)

@@ -31,7 +31,7 @@ def scaling_sent(selection):
     refuse_half(selection, drawn)
     figure, axes = fig.panels([title("vector", size, key) for size, key, _ in found], "bytes sent", "ranks")
     shown = [curves(points, "wire_bytes_max", "wire_bytes_max", "wire_bytes_max") for *_, points in found]
-    looks = fig.looks((m for lines in shown for _, m, _ in lines), selection.dtypes)
+    looks = selection.looks(m for lines in shown for _, m, _ in lines)
     rows = []
     for axis, (size, key, _), lines in zip(axes, found, shown):
         for link, method, points in lines:

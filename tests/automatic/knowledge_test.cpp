@@ -93,6 +93,41 @@ TEST(Knowledge, the_next_run_chooses_the_same_each_time) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(unknown.call().reduced_by, 0u);
 }
 
+// A sweep measures methods and plans that auto does not try by itself. Its file names them.
+TEST(Knowledge, a_file_may_name_methods_that_are_tried_by_no_program) {
+  const auto reduced_by = [](const char* method, const Automatic& limit, int ranks, double error) {
+    World world({1 << 20, kernels::Element::f32, ranks, limit}, kNetworks[0], 1);
+    const std::size_t listed = world.chooser.candidates().size();
+    Method asked;
+    asked.automatic = limit;
+    const std::vector<KnownClass> all =
+        parsed("1048576 f32 @" + std::to_string(ranks) + " " + to_string(asked) + ": " + method +
+               " seconds=0.0001 mpi=0.001 margin=1.25 calls=9");
+    if (all.size() != 1) return std::string("not parsed");
+    world.error = [error](const AutoCandidate&) { return error; };
+    world.chooser.freeze(&all[0]);
+    world.chooser.restart();  // as a rank that has missed a call does
+    world.chooser.freeze(&all[0]);
+    EXPECT_LE(world.chooser.candidates().size(), listed + 1) << method;
+    std::size_t by = world.call().reduced_by;
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(world.call().reduced_by, by) << method;
+    return to_string(world.chooser.candidate(by).method);
+  };
+  const Automatic percent{Automatic::Kind::relative, 0.02}, none{Automatic::Kind::relative, 0},
+      absolute{Automatic::Kind::absolute, 1e-4}, feedback{Automatic::Kind::feedback, 4};
+  for (const char* const method : {"mxfp8/direct", "int8(block=32)/hierarchical", "int8/ring", "int8/direct"})
+    EXPECT_EQ(reduced_by(method, percent, 2, 1e-4), method);
+  EXPECT_EQ(reduced_by("mxfp8/ring", percent, 8, 0.007), "mpi");  // eight encodes: over the limit
+  EXPECT_EQ(reduced_by("mxfp8/direct", percent, 8, 0.007), "mxfp8/direct");
+  EXPECT_EQ(reduced_by("zerorun/ring", none, 4, 0), "zerorun/ring");
+  EXPECT_EQ(reduced_by("int8/direct", none, 2, 0), "mpi");
+  EXPECT_EQ(reduced_by("bound(abs=1e-04)/ring", absolute, 2, 0), "bound(abs=1e-04)/ring");
+  EXPECT_EQ(reduced_by("bound(abs=0.1)/direct", absolute, 2, 0), "mpi");
+  EXPECT_EQ(reduced_by("mxfp4/direct", feedback, 2, 0), "mxfp4/direct");
+  for (const char* const method : {"mxfp8", "mpi", "topk/direct memory=momentum"})  // no plan; MPI's; memory
+    EXPECT_EQ(reduced_by(method, percent, 2, 1e-4), "mpi") << method;
+}
+
 // Its data lose too much: exact, also where the file says otherwise.
 TEST(Knowledge, the_limit_holds_in_the_next_run_too) {
   const CallClass calls{1 << 20, kernels::Element::f32, 2, {Automatic::Kind::relative, 0.02}};

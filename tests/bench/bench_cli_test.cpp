@@ -287,7 +287,7 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--methods", "mpi/nosuch"}, "mpi/nosuch"},
       {{"allreduce", "--baseline", "mpi/*,mpi"}, "--baseline"},
       {{"nosuch"}, "nosuch"},
-      {{}, "allreduce"}};
+      {{}, "'mpiq-bench allgather'"}};
   for (const auto& [words, named] : cases) {
     const CommandLine line = parse(words);
     EXPECT_FALSE(line.run) << named;

@@ -11,6 +11,7 @@
 
 #include "bench/check.hpp"
 #include "bench/clock.hpp"
+#include "bench/collective_call.hpp"
 #include "bench/data.hpp"
 #include "bench/elements.hpp"
 #include "bench/mpi_algorithm.hpp"
@@ -79,6 +80,82 @@ TYPED_TEST(Check, ranks_that_differ_in_a_bit_are_noticed) {
   auto x = TestFixture::sum(g, 0);
   if (rank_of_world() == 1) reinterpret_cast<unsigned char*>(x.data())[0] ^= 1;
   EXPECT_FALSE(checker.compare(x.data(), false).replicas_equal);
+}
+
+// What a correct reduce-scatter or allgather gives this rank.
+template <class T>
+std::vector<T> correct(mq::Collective collective, const std::vector<T>& sum, const Generator& g,
+                       std::uint64_t first) {
+  const Part mine = output_of(collective, sum.size(), world(), rank_of_world());
+  if (collective != mq::Collective::allgather)
+    return {sum.begin() + static_cast<std::ptrdiff_t>(mine.begin),
+            sum.begin() + static_cast<std::ptrdiff_t>(mine.end())};
+  std::vector<T> x;
+  for (int r = 0; r < world(); ++r)
+    for (std::uint64_t i = 0; i < part_of(sum.size(), world(), r).count; ++i)
+      x.push_back(g.value<T>(r, first + i));
+  return x;
+}
+
+TYPED_TEST(Check, each_rank_s_part_of_a_sum_and_the_parts_of_all_are_checked) {
+  for (const mq::Collective collective : {mq::Collective::reduce_scatter, mq::Collective::allgather}) {
+    const Generator g(*parse_data("laplace"));
+    const Checker checker(g, TestFixture::element(), 77, TestFixture::kCount, MPI_COMM_WORLD, collective);
+    auto x = correct(collective, TestFixture::sum(g, 77), g, 77);
+    Verdict v = checker.compare(x.data(), true);
+    EXPECT_EQ(v.n_wrong, 0);
+    EXPECT_TRUE(v.replicas_equal);
+    EXPECT_LE(v.rel_l2, 2 * world() * Rounding<TypeParam>::unit);
+    // The first element of rank 0's part is wrong: on rank 0, or where it has arrived.
+    const bool gathers = collective == mq::Collective::allgather;
+    if (gathers || rank_of_world() == 0)
+      x[0] = static_cast<TypeParam>(2 * std::abs(static_cast<double>(x[0])) + 1);
+    v = checker.compare(x.data(), true);
+    EXPECT_EQ(v.n_wrong, 1) << name(collective);
+    EXPECT_TRUE(v.replicas_equal) << "the same mistake on all ranks";
+    EXPECT_EQ(checker.compare(x.data(), false).n_wrong, 0);
+  }
+}
+
+TYPED_TEST(Check, of_a_reduce_scatter_no_two_ranks_hold_the_same_and_of_an_allgather_all) {
+  if (world() == 1) GTEST_SKIP() << "one rank has no replica";
+  const Generator g(*parse_data("normal"));
+  for (const mq::Collective collective : {mq::Collective::reduce_scatter, mq::Collective::allgather}) {
+    const Checker checker(g, TestFixture::element(), 0, TestFixture::kCount, MPI_COMM_WORLD, collective);
+    auto x = correct(collective, TestFixture::sum(g, 0), g, 0);
+    if (rank_of_world() == 1) reinterpret_cast<unsigned char*>(x.data())[0] ^= 1;
+    EXPECT_EQ(checker.compare(x.data(), false).replicas_equal, collective == mq::Collective::reduce_scatter);
+  }
+}
+
+// ---- the collectives as calls
+
+// Both ways of a call give the same, whatever the lengths of the parts, in place and out of place.
+TEST(CollectiveCalls, of_this_library_give_what_those_of_mpi_give) {
+  constexpr float kUnused = -7;
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpiq_method", "raw");
+  for (const mq::Collective collective : kCollectives)
+    for (const int count : {0, 1, world() - 1, 12 * world(), 12 * world() + 1})
+      for (const bool in_place : {false, true}) {
+        const CollectiveCall call(collective, count, MPI_FLOAT, MPI_COMM_WORLD);
+        const auto n = static_cast<std::size_t>(count);
+        std::vector<float> x(call.input().count), results[2];
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 100.0F * rank_of_world();
+        for (std::vector<float>& y : results) {
+          y.assign(n + 1, kUnused);
+          if (in_place)
+            std::copy(x.begin(), x.end(), y.begin() + static_cast<std::ptrdiff_t>(call.input().begin));
+          const void* const send = in_place ? MPI_IN_PLACE : x.data();
+          const int code = &y == &results[0] ? call.mpi(send, y.data()) : call.ours(send, y.data(), info);
+          ASSERT_EQ(code, MPI_SUCCESS);
+          EXPECT_EQ(y[n], kUnused) << "behind the vector";
+          y.resize(call.output().count);
+        }
+        EXPECT_EQ(results[0], results[1]) << name(collective) << ' ' << count << ' ' << in_place;
+      }
+  MPI_Info_free(&info);
 }
 
 // ---- clocks, starts and samples

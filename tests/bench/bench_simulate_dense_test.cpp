@@ -7,21 +7,23 @@
 #include <bit>
 #include <string>
 
+#include "bench/parts.hpp"
 #include "bench/research/simulate/dense.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 
 namespace mq::sim {
 namespace {
 
-SimulatedCall call_of(std::size_t count, int ranks) {
+SimulatedCall call_of(std::size_t count, int ranks, Collective collective = Collective::allreduce) {
   SimulatedCall call;
+  call.collective = collective;
   call.method = *parse_method("mpi");
   call.count = count;
   call.ranks = ranks;
   return call;
 }
 
-SimulatedResult run(const SimulatedCall& call, DenseAlgorithm algorithm,
+SimulatedResult run(const SimulatedCall& call, std::string_view algorithm,
                     const Rates& rates = Rates::constant(0)) {
   const Status status = check(call, network(), rates);
   EXPECT_TRUE(status.ok()) << status.text();
@@ -29,6 +31,11 @@ SimulatedResult run(const SimulatedCall& call, DenseAlgorithm algorithm,
   EXPECT_TRUE(result.status.ok()) << result.status.text();
   EXPECT_EQ(result.leaked, 0u);
   return result;
+}
+
+SimulatedResult run(const SimulatedCall& call, DenseAlgorithm algorithm,
+                    const Rates& rates = Rates::constant(0)) {
+  return run(call, kDenseNames[static_cast<std::size_t>(algorithm)], rates);
 }
 
 // With a power of two all ranks do the same at the same time, so the rounds add up.
@@ -75,23 +82,75 @@ TEST(SimulatedDense, every_number_of_ranks_sends_what_its_algorithm_says) {
     }
 }
 
+// The halves of an allreduce: their messages, and the sums that a reduce-scatter needs.
+TEST(SimulatedDense, a_half_of_an_allreduce_takes_the_messages_and_additions_of_its_algorithm) {
+  const Network n = network();
+  constexpr double kByte = 0.2e-9;
+  const Rates rates = Rates::constant(kByte);
+  constexpr std::size_t kCount = 1 << 14;
+  constexpr double kBytes = 4.0 * kCount;
+  for (const int ranks : {2, 8, 64}) {
+    const double p = ranks, piece = kBytes / p;
+    const auto end = [&](Collective collective, std::string_view algorithm) {
+      return run(call_of(kCount, ranks, collective), algorithm, rates).last().end_s;
+    };
+    double messages = 0, additions = 0;
+    for (double part = kBytes / 2; part >= piece; part /= 2) {
+      messages += message_s(n, part);
+      additions += kByte * part;
+    }
+    EXPECT_NEAR(end(Collective::reduce_scatter, "recursive_halving"), messages + additions, 1e-12);
+    EXPECT_NEAR(end(Collective::allgather, "recursive_doubling"), messages, 1e-12);
+    EXPECT_NEAR(end(Collective::allgather, "bruck"), messages, 1e-12);
+    const double ring = (p - 1) * message_s(n, piece);
+    EXPECT_NEAR(end(Collective::reduce_scatter, "ring"), ring + (p - 1) * kByte * piece, 1e-12);
+    EXPECT_NEAR(end(Collective::allgather, "ring"), ring, 1e-12);
+  }
+}
+
+// A reduce-scatter or an allgather must send P - 1 vectors in all. Recursive halving among another number
+// than a power of two also sends the parts of the ranks beyond it.
+TEST(SimulatedDense, every_number_of_ranks_sends_what_a_half_of_an_allreduce_needs) {
+  for (int ranks = 2; ranks <= 33; ++ranks)
+    for (const std::size_t count : {1u, 7u, 1000u})
+      for (const Collective collective : {Collective::reduce_scatter, Collective::allgather})
+        for (const std::string_view algorithm : dense_algorithms(collective, ranks)) {
+          double sent = 0, expected = 4.0 * static_cast<double>(count) * (ranks - 1);
+          for (const SimulatedRank& rank : run(call_of(count, ranks, collective), algorithm).ranks)
+            sent += static_cast<double>(rank.frame_bytes);
+          if (algorithm == "recursive_halving") {
+            const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+            expected = 4.0 * static_cast<double>(count) * (ranks - 1);
+            for (int r = 0; r < 2 * (ranks - core); r += 2)
+              expected += 4.0 * static_cast<double>(bench::part_of(count, ranks, r).count);
+          }
+          EXPECT_DOUBLE_EQ(sent, expected) << algorithm << " " << ranks << " " << count;
+        }
+}
+
 TEST(SimulatedDense, the_fastest_algorithm_counts) {
   const Rates rates = Rates::constant(1e-11);
-  for (const int ranks : {2, 7, 16, 61})
-    for (const std::size_t count : {1u, 1u << 10, 1u << 16, 1u << 20}) {
-      const SimulatedCall call = call_of(count, ranks);
-      const DenseResult best = simulate_dense(call, network(), rates);
-      ASSERT_TRUE(best.simulated.status.ok());
-      for (std::size_t i = 0; i < kDenseNames.size(); ++i) {
-        const double other = run(call, static_cast<DenseAlgorithm>(i), rates).last().end_s;
-        EXPECT_LE(best.simulated.last().end_s, other) << kDenseNames[i] << " " << ranks << " " << count;
-        if (best.algorithm == kDenseNames[i]) {
+  for (const Collective collective : kCollectives)
+    for (const int ranks : {2, 7, 16, 61})
+      for (const std::size_t count : {1u, 1u << 10, 1u << 16, 1u << 20}) {
+        const SimulatedCall call = call_of(count, ranks, collective);
+        const DenseResult best = simulate_dense(call, network(), rates);
+        ASSERT_TRUE(best.simulated.status.ok());
+        std::size_t found = 0;
+        for (const std::string_view algorithm : dense_algorithms(collective, ranks)) {
+          const double other = run(call, algorithm, rates).last().end_s;
+          EXPECT_LE(best.simulated.last().end_s, other) << algorithm << " " << ranks << " " << count;
+          if (best.algorithm != algorithm) continue;
+          ++found;
           EXPECT_DOUBLE_EQ(best.simulated.last().end_s, other);
         }
+        EXPECT_EQ(found, 1U) << best.algorithm;
       }
-    }
   EXPECT_EQ(simulate_dense(call_of(1, 16), network(), rates).algorithm, "recursive_doubling");
   EXPECT_NE(simulate_dense(call_of(1 << 20, 16), network(), rates).algorithm, "recursive_doubling");
+  EXPECT_EQ(simulate_dense(call_of(1 << 10, 61, Collective::allgather), network(), rates).algorithm, "bruck");
+  EXPECT_EQ(simulate_dense(call_of(1 << 20, 61, Collective::reduce_scatter), network(), rates).algorithm,
+            "ring");
 }
 
 TEST(SimulatedDense, a_short_vector_among_many_ranks_takes_few_messages) {

@@ -73,7 +73,7 @@ class Installed(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_the_command(self):
-        names = ("check", "compare", "export", "merge", "plot", "report")
+        names = ("check", "compare", "export", "merge", "plot", "policy", "report")
         code, out, _ = self.mpiq("--help")
         self.assertEqual((code, re.findall(r"^  (\w+) ", out, re.M)), (0, list(names)))
         self.assertEqual(self.mpiq("--version"), (0, f"mpiq {VERSION}\n", ""))
@@ -88,7 +88,7 @@ class Installed(unittest.TestCase):
         file = os.path.join(ROOT, "results", "reference", "shm.h5")
         figures = os.path.join(self.folder.name, "figures")
         for words in (("check", file), ("compare", file, file), ("export", file), ("merge", "-o", f"{self.folder.name}/merged.h5", file),
-                      ("plot", "-o", figures, "speedup", file), ("report", "-o", f"{figures}/report.html", file)):
+                      ("plot", "-o", figures, "speedup", file), ("policy", file), ("report", "-o", f"{figures}/report.html", file)):
             code, _, error = self.mpiq(*words)
             self.assertEqual(code, 0, (words, error))
         self.assertLessEqual({"shm-speedup.png", "shm-speedup.csv", "report.html"}, set(os.listdir(figures)))

@@ -65,7 +65,7 @@ class EveryCommand(unittest.TestCase):
         none = "/no/such/file"
         for words in (["check_results", none + ".h5"], ["compare", none, none], ["export", none], ["merge", none, "-o", "x.h5"],
                       ["mnist_table", none + ".csv"],
-                      ["plot", "speedup", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
+                      ["plot", "speedup", none], ["policy", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
                       ["simulate", "--compare", none],
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
             done = call(os.path.join(ROOT, "scripts", words[0]), *words[1:])

@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import h5py
+import numpy as np
 
 from result_files import SMALL, WithFiles, points_of, tool
 from scripts_common import ROOT, call
@@ -133,6 +134,39 @@ class Simulated(WithFiles):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
 
 
+class Halves(WithFiles):
+    """Reduce-scatters and allgathers."""
+
+    def test_files_keep_every_rule_up_to_1024_ranks(self):
+        for collective, algorithms in (("reduce_scatter", {"recursive_halving", "ring"}), ("allgather", {"recursive_doubling", "bruck", "ring"})):
+            path = self.path(collective + ".h5")
+            words = ("--collective", collective, "--ranks", "2,3,1024", "--sizes", "64K,16M", "--methods", "mpi,raw,onebit", "-O", path)
+            done = simulate(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            done = tool("check_results", path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            points = points_of(path)
+            self.assertEqual((len(points), set(points["status"]), set(points["collective"])), (18, {b"simulated"}, {collective.encode()}))
+            self.assertEqual(set(points["algorithm"]), {b"mpi", collective.encode()})
+            self.assertEqual(set(points["feedback"][points["method"] == b"onebit"]), {int(collective == "reduce_scatter")})
+            dense = points[points["method"] == b"mpi"]
+            self.assertLessEqual({row["note"].decode().rpartition(": ")[2] for row in dense}, algorithms)
+            # What the dense call sends at least: P - 1 vectors in all.
+            self.assertTrue((dense["wire_bytes_sum"] >= (dense["ranks"] - 1) * dense["bytes"]).all())
+            self.assertTrue(np.allclose(points["busbw_Bps"], points["algbw_Bps"] * (points["ranks"] - 1) / points["ranks"]))
+            done = simulate(*words)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), "nothing is left to do")
+            done = tool("plot", "scaling", path, "-o", self.path("figures"))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_what_is_for_allreduce_is_refused(self):
+        for words, reason in ((("--methods", "onebit/direct"), "has a plan of its own"), (("--model",), "of allreduce only"),
+                              (("--sparse",), "of allreduce only")):
+            done = simulate("--collective", "allgather", "--ranks", "4", "--sizes", "64K", *words)
+            self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))
+            self.assertIn(reason, done.stderr)
+
+
 class Sparse(WithFiles):
     WORDS = ("--sparse", "--ranks", "8", "--sizes", "256K", "--density", "0.001,0.05", "--distribution", "uniform,powerlaw:1.1",
              "--methods", "mpi,union,union(algorithm=split)/dense,kylix,fused/4x2", "--baseline", "union")
@@ -181,6 +215,21 @@ class Script(WithFiles):
                                "--methods", "raw/direct,onebit")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(sorted(os.listdir(self.path("out"))), ["simulated-lab-1gbit.h5", "simulated-rdma-100gbit.h5"])
+
+    def test_simulates_another_collective_and_compares_with_measured_files_of_it(self):
+        done = self.run_script("--out", self.path("out"), "--collective", "allgather", "--links", "lab-1gbit", "--ranks", "2", "--sizes", "64K")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        points = points_of(self.path("out", "simulated-allgather-lab-1gbit.h5"))
+        self.assertEqual((set(points["collective"]), set(points["method"])), ({b"allgather"}, {b"mpi", b"bf16", b"onebit", b"topk"}))
+        measured = self.copy()
+        with h5py.File(measured, "a") as file:
+            table = file["points"][...]
+            table["collective"] = b"allgather"
+            file["points"][...] = table
+        tables = [self.run_script("--compare", path, "--links", "lab-1gbit") for path in (measured, SMALL)]
+        self.assertEqual([done.returncode for done in tables], [0, 0], tables[0].stderr)
+        self.assertNotEqual(tables[0].stdout, tables[1].stdout)
+        self.assertIn("rows of allgather and allreduce", self.run_script("--compare", measured, SMALL).stderr)
 
     def test_compares_with_measured_files(self):
         done = self.run_script("--compare", SMALL, "--links", "lab-1gbit")

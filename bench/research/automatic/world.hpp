@@ -40,7 +40,9 @@ class World {
       : chooser(calls), calls_(calls), network_(network), seed_(seed) {}
 
   Chooser chooser;
-  double noise = 0.05;  // of a time: uniform within this share
+  double noise = 0.05;                          // of a time: uniform within this share
+  double disturbed_share = 0, disturbance = 0;  // of calls; of MPI's time, and what it takes beside
+  double first_run = 0;  // of MPI's time: what the first run of a candidate takes beside, as it gets memory
 
   // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
   std::function<double(const AutoCandidate&)> error = [](const AutoCandidate& c) {
@@ -100,6 +102,7 @@ class World {
     std::size_t reduced_by = 0;
     double result_error = 0;  // of what the program got
     double lateness = 1;      // factor of the time
+    double disturbed_s = 0;   // of the time, what other processes took; any reduction would have met it
   };
   // By a given candidate, whatever the chooser says.
   Done call_by(std::size_t i) {
@@ -129,7 +132,13 @@ class World {
     }
     done.lateness = unit(next_random()) < late_share ? 2 : 1;
     const double factor = done.lateness * (1 + noise * (2 * unit(next_random()) - 1));
-    const double reduction = true_s(done.reduced_by) * factor;
+    double reduction = true_s(done.reduced_by) * factor;
+    if (disturbed_share > 0 && unit(next_random()) < disturbed_share)
+      done.disturbed_s = disturbance * true_s(0);
+    has_run_.resize(chooser.candidates().size());
+    if (done.reduced_by != 0 && !has_run_[done.reduced_by]) reduction += first_run * true_s(0);
+    has_run_[done.reduced_by] = true;
+    reduction += done.disturbed_s;
     if (done.reduced_by != 0) {
       times_.add_call(reduction);
       done.seconds = reduction;
@@ -166,6 +175,7 @@ class World {
   Network network_;
   std::uint64_t seed_, drawn_ = 0;
   OwnTimes times_;
+  std::vector<bool> has_run_;           // by candidate
   mutable std::vector<double> true_s_;  // of each candidate; 0: not computed yet
 };
 

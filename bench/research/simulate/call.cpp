@@ -4,6 +4,7 @@
 #include <bit>
 #include <new>
 
+#include "bench/parts.hpp"
 #include "bench/research/simulate/steps.hpp"
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/call_order.hpp"
@@ -31,7 +32,8 @@ class RankCall {
   RankCall(SimComm& comm, const SimulatedCall& call, const kernels::Codec& codec, const PlanRow& row,
            const Network& network, const StepCosts& costs)
       : comm_(comm),
-        plan_(row.make({comm.rank(), comm.size(), network.per_node, codec.exact_sums})),
+        plan_(row.make({comm.rank(), comm.size(), network.per_node, codec.exact_sums,
+                        call.feedback && call.collective == Collective::reduce_scatter})),
         facts_(facts_of(plan_)),
         backend_([&comm](double seconds) { comm.compute(seconds); }, costs) {
     const kernels::Isa isa = kernels::best_isa();
@@ -48,6 +50,7 @@ class RankCall {
     r.rank = comm.rank();
     r.size = comm.size();
     r.pipelines = r.tag_segments = pipelines_of(plan_, comm.size(), call.segments);
+    if (call.collective != Collective::allreduce) cut(call.collective);
     signature_ = signature_of(call, row);
     r.call = hash_of(signature_);
     r.random_key = call.random_key;
@@ -84,6 +87,15 @@ class RankCall {
   }
 
  private:
+  // The parts of all ranks, and what this one brings and gets.
+  void cut(Collective collective) {
+    const auto range = [](const bench::Part& part) { return Range{part.begin, part.count}; };
+    const int p = comm_.size(), rank = comm_.rank();
+    for (int r = 0; r < p; ++r) ends_.push_back(bench::part_of(reduction_.count, p, r).end());
+    reduction_.parts.ends = ends_;
+    reduction_.parts.input = range(bench::input_of(collective, reduction_.count, p, rank));
+    reduction_.parts.output = range(bench::output_of(collective, reduction_.count, p, rank));
+  }
   void place_vectors(const SimulatedCall& call) {
     const auto rank = static_cast<std::size_t>(comm_.rank());
     if (call.vectors != nullptr) {
@@ -103,6 +115,7 @@ class RankCall {
   PlanFacts facts_;
   SimBackend backend_;
   Reduction reduction_;
+  std::vector<std::size_t> ends_;
   Signature signature_;
   std::byte no_residual_{};
   Buffer scratch_;
@@ -162,6 +175,7 @@ const SimulatedRank& SimulatedResult::last() const {
 }
 
 const PlanRow& plan_of(const SimulatedCall& call) {
+  if (const PlanRow* const own = mq::plan_of(call.collective); own != nullptr) return *own;
   return call.method.plan != nullptr
              ? *call.method.plan
              : choose_plan(call.count * kernels::element_bytes(call.element), call.ranks);
@@ -172,6 +186,9 @@ Status check(const SimulatedCall& call, const Network& network, const Rates& rat
   MQ_TRY(check(network));
   if (call.method.exact() && (call.vectors != nullptr || call.calls != 1))
     return unusable("mpi is simulated without vectors, one call at a time");
+  if (call.collective != Collective::allreduce && call.vectors != nullptr)
+    return unusable("parts are simulated without vectors");
+  if (const std::string why = unfit_for(call.collective, call.method); !why.empty()) return unusable(why);
   if (call.method.memory_rule().id != kernels::carry_rule().id)
     return unusable("there are no rates of memory rules");
   if (call.ranks < 2 || call.ranks > kMostRanks)

@@ -1,5 +1,5 @@
-// One compressed allreduce among simulated ranks: the library's agreement and executor over the network of a
-// World.
+// One compressed allreduce, reduce-scatter or allgather among simulated ranks: the library's agreement and
+// executor over the network of a World.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,10 @@ struct Vectors {
 };
 
 struct SimulatedCall {
+  mq::Collective collective = mq::Collective::allreduce;
   Method method;  // without a plan: the library's choice. mpi: see simulate_dense (dense.hpp)
   kernels::Element element = kernels::Element::f32;  // f32 or f64
-  std::size_t count = 0;
+  std::size_t count = 0;  // of the whole vector; parts of ranks are those of bench/parts.hpp
   int ranks = 2;
   int calls = 1;  // equal ones that are started together, each in its own window of tags
   int repeats =

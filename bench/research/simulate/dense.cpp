@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/parts.hpp"
 #include "bench/research/simulate/model.hpp"
 #include "mpi_quant/engine/reduction.hpp"
 
@@ -23,29 +24,41 @@ std::size_t length_of(std::span<const std::byte> message) {
   return static_cast<std::size_t>(bytes);
 }
 
-// The part of one rank.
-class RankReduction {
- public:
-  RankReduction(SimComm& comm, std::size_t bytes, const Rates& rates, kernels::Element element)
-      : comm_(comm), bytes_(bytes), rates_(rates), element_(element) {}
+constexpr std::string_view kDoubling =
+                               kDenseNames[static_cast<std::size_t>(DenseAlgorithm::recursive_doubling)],
+                           kRing = kDenseNames[static_cast<std::size_t>(DenseAlgorithm::ring)],
+                           kHalving = "recursive_halving", kBruck = "bruck";
 
-  Status run(DenseAlgorithm algorithm) {
-    if (algorithm == DenseAlgorithm::ring) return ring();
+// What one rank does.
+class DenseRank {
+ public:
+  DenseRank(SimComm& comm, const SimulatedCall& call, const Rates& rates)
+      : comm_(comm), call_(call), bytes_(call.count * width()), rates_(rates) {}
+
+  Status run(std::string_view algorithm) {
+    const int p = comm_.size();
+    const bool adds_up = adds(call_.collective);
+    if (algorithm == kRing) {
+      const bool gathers = call_.collective != Collective::reduce_scatter;
+      return ring(adds_up ? 0 : p - 1, gathers ? 2 * (p - 1) : p - 1);
+    }
+    if (algorithm == kBruck) return bruck();
     // Ranks beyond a power of two give their vector to a neighbour, and get the result from it.
-    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(comm_.size())));
-    const int beyond = comm_.size() - core, rank = comm_.rank();
+    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
+    const int beyond = p - core, rank = comm_.rank();
     const bool is_paired = rank < 2 * beyond;
+    const std::size_t result = call_.collective == Collective::allreduce ? bytes_ : part(rank & ~1);
     if (is_paired && rank % 2 == 0) {
       MQ_TRY(exchange(rank + 1, bytes_, kNobody, 0));
-      return exchange(kNobody, 0, rank + 1, bytes_);
+      return exchange(kNobody, 0, rank + 1, result);
     }
     if (is_paired) {
       MQ_TRY(exchange(kNobody, 0, rank - 1, bytes_));
       add(bytes_);
     }
     const Core me{is_paired ? rank / 2 : rank - beyond, core, beyond};
-    MQ_TRY(algorithm == DenseAlgorithm::recursive_doubling ? recursive_doubling(me) : halving_doubling(me));
-    return is_paired ? exchange(rank - 1, bytes_, kNobody, 0) : Status{};
+    MQ_TRY(run(algorithm, me));
+    return is_paired ? exchange(rank - 1, result, kNobody, 0) : Status{};
   }
 
  private:
@@ -55,7 +68,15 @@ class RankReduction {
       const int other = number ^ bit;
       return other < beyond ? 2 * other + 1 : other + beyond;
     }
+    // The first part of the vector that belongs to a rank of the core, or to a neighbour that it stands for.
+    int first_part(int other) const { return other < beyond ? 2 * other : other + beyond; }
   };
+
+  Status run(std::string_view algorithm, const Core& me) {
+    if (algorithm == kHalving) return halving(me);
+    if (algorithm != kDoubling) return halving_doubling(me);
+    return adds(call_.collective) ? recursive_doubling(me) : doubling(me);
+  }
 
   Status recursive_doubling(const Core& me) {
     for (int bit = 1; bit < me.size; bit *= 2) {
@@ -87,16 +108,54 @@ class RankReduction {
     return {};
   }
 
-  Status ring() {
+  // Of a reduce-scatter. In the end a rank of the core has its own part, and that of the neighbour.
+  Status halving(const Core& me) {
+    int first = 0;
+    for (int bit = me.size / 2; bit > 0; bit /= 2) {
+      const std::size_t lower = parts_of(me, first, first + bit),
+                        upper = parts_of(me, first + bit, first + 2 * bit);
+      const bool keeps_upper = (me.number & bit) != 0;
+      if (keeps_upper) first += bit;
+      const std::size_t kept = keeps_upper ? upper : lower, given = keeps_upper ? lower : upper;
+      MQ_TRY(exchange(me.partner(bit), given, me.partner(bit), kept));
+      add(kept);
+    }
+    return {};
+  }
+
+  // Of an allgather among a power of two of ranks.
+  Status doubling(const Core& me) {
+    for (int bit = 1; bit < me.size; bit *= 2) {
+      const int mine = me.number & ~(bit - 1), other = mine ^ bit;
+      MQ_TRY(exchange(me.partner(bit), parts_of(me, mine, mine + bit), me.partner(bit),
+                      parts_of(me, other, other + bit)));
+    }
+    return {};
+  }
+
+  // Of an allgather: a rank has its part and those of the ranks behind it, and gets as many that follow.
+  Status bruck() {
     const int p = comm_.size(), rank = comm_.rank();
-    const auto piece = [&](int number) {
-      const auto i = static_cast<std::size_t>((number % p + p) % p);
-      return range(i, i + 1, p);
-    };
-    for (int round = 0; round < 2 * (p - 1); ++round) {
-      const std::size_t in = piece(rank - round - 1);
-      MQ_TRY(exchange((rank + 1) % p, piece(rank - round), (rank + p - 1) % p, in));
-      if (round < p - 1) add(in);
+    for (int hop = 1; hop < p; hop *= 2) {
+      const int n = std::min(hop, p - hop);
+      std::size_t out = 0, in = 0;
+      for (int i = 0; i < n; ++i) {
+        out += part(rank + i);
+        in += part(rank + hop + i);
+      }
+      MQ_TRY(exchange((rank + p - hop) % p, out, (rank + hop) % p, in));
+    }
+    return {};
+  }
+
+  // Rounds of the ring of an allreduce: the first P-1 are a reduce-scatter, the others an allgather.
+  Status ring(int round, int end) {
+    const int p = comm_.size(), rank = comm_.rank();
+    const int shift = call_.collective == Collective::allreduce ? 0 : 1;  // part p is that of rank p
+    for (; round < end; ++round) {
+      const int out = rank - round - shift;
+      MQ_TRY(exchange((rank + 1) % p, part(out), (rank + p - 1) % p, part(out - 1)));
+      if (round < p - 1) add(part(out - 1));
     }
     return {};
   }
@@ -106,6 +165,21 @@ class RankReduction {
     const auto all = static_cast<std::size_t>(parts);
     return last * bytes_ / all - first * bytes_ / all;
   }
+  // The bytes of a rank's part; ranks are counted modulo their number.
+  std::size_t part(int rank) const {
+    const int p = comm_.size(), r = (rank % p + p) % p;
+    const auto i = static_cast<std::size_t>(r);
+    if (call_.collective == Collective::allreduce) return range(i, i + 1, p);
+    return bench::part_of(call_.count, p, r).count * width();
+  }
+  // The bytes of the parts that belong to ranks of the core.
+  std::size_t parts_of(const Core& core, int first, int last) const {
+    const auto begin = [&](int number) {
+      return bench::part_of(call_.count, comm_.size(), core.first_part(number)).begin * width();
+    };
+    return begin(last) - begin(first);
+  }
+  std::size_t width() const { return kernels::element_bytes(call_.element); }
 
   // Sends to one rank, receives from another (or kNobody), and waits for both.
   Status exchange(int to, std::size_t out_bytes, int from, std::size_t in_bytes) {
@@ -128,24 +202,54 @@ class RankReduction {
   }
 
   void add(std::size_t bytes) {
-    comm_.compute(static_cast<double>(bytes) * rates_.byte_s(raw_codec().name, Work::add, element_, bytes));
+    comm_.compute(static_cast<double>(bytes) *
+                  rates_.byte_s(raw_codec().name, Work::add, call_.element, bytes));
   }
 
   SimComm& comm_;
+  const SimulatedCall& call_;
   std::size_t bytes_;
   const Rates& rates_;
-  kernels::Element element_;
 };
+
+// What each of dense_algorithms() takes: its messages one after the other, without additions.
+std::vector<double> rough_times(const SimulatedCall& call, const Prices& prices) {
+  const double bytes = static_cast<double>(call.count * kernels::element_bytes(call.element)), p = call.ranks;
+  std::vector<double> seconds;
+  if (call.collective == Collective::allreduce) {
+    for (const Cost& cost : dense_costs(bytes, call.ranks, prices)) seconds.push_back(cost.seconds);
+    return seconds;
+  }
+  const double byte_s = std::max(prices[Term::byte], 2 * prices[Term::copy]);
+  const bool is_power = std::has_single_bit(static_cast<unsigned>(call.ranks));
+  for (const std::string_view name : dense_algorithms(call.collective, call.ranks)) {
+    double rounds = name == kRing ? p - 1 : std::bit_width(static_cast<unsigned>(call.ranks - 1));
+    double sent = (p - 1) / p * bytes;
+    if (name == kHalving && !is_power) rounds += 1, sent += bytes;
+    seconds.push_back(rounds * (prices[Term::latency] + 2 * prices[Term::overhead]) + sent * byte_s);
+  }
+  return seconds;
+}
 
 }  // namespace
 
+std::vector<std::string_view> dense_algorithms(Collective collective, int ranks) {
+  switch (collective) {
+    case Collective::allreduce: break;
+    case Collective::reduce_scatter: return {kHalving, kRing};
+    case Collective::allgather:
+      if (std::has_single_bit(static_cast<unsigned>(ranks))) return {kDoubling, kBruck, kRing};
+      return {kBruck, kRing};
+  }
+  return {kDenseNames.begin(), kDenseNames.end()};
+}
+
 SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates,
-                               DenseAlgorithm algorithm) {
+                               std::string_view algorithm) {
   SimulatedResult result;
   result.ranks.resize(static_cast<std::size_t>(call.ranks));
   std::vector<Status> failed(result.ranks.size());
   std::vector<Counts> before(result.ranks.size());  // of the call that counts
-  const std::size_t bytes = call.count * kernels::element_bytes(call.element);
   World world(call.ranks, network, length_of, call.loses);
   result.status = world.run([&](SimComm& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -153,7 +257,7 @@ SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network
       if (repeat > 0) failed[rank] = barrier(comm);
       before[rank] = world.counts(comm.rank());
       before[rank].end_s = comm.now_s();
-      if (failed[rank].ok()) failed[rank] = RankReduction(comm, bytes, rates, call.element).run(algorithm);
+      if (failed[rank].ok()) failed[rank] = DenseRank(comm, call, rates).run(algorithm);
     }
   });
   for (int r = 0; r < call.ranks; ++r) {
@@ -172,18 +276,15 @@ SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network
 
 DenseResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates) {
   constexpr double kWorthTrying = 2;
-  const auto bytes = static_cast<double>(call.count * kernels::element_bytes(call.element));
-  const std::array<Cost, kDenseNames.size()> costs =
-      dense_costs(bytes, call.ranks, prices_of(call, network, rates));
-  const double least = std::min_element(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) {
-                         return a.seconds < b.seconds;
-                       })->seconds;
+  const std::vector<std::string_view> names = dense_algorithms(call.collective, call.ranks);
+  const std::vector<double> seconds = rough_times(call, prices_of(call, network, rates));
+  const double least = *std::min_element(seconds.begin(), seconds.end());
   DenseResult best;
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    if (costs[i].seconds > kWorthTrying * least) continue;
-    SimulatedResult found = simulate_dense(call, network, rates, static_cast<DenseAlgorithm>(i));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (seconds[i] > kWorthTrying * least) continue;
+    SimulatedResult found = simulate_dense(call, network, rates, names[i]);
     if (best.algorithm.empty() || !found.status.ok() || found.last().end_s < best.simulated.last().end_s)
-      best = {std::move(found), kDenseNames[i]};
+      best = {std::move(found), names[i]};
     if (!best.simulated.status.ok()) break;
   }
   return best;

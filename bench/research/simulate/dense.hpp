@@ -1,9 +1,15 @@
-// MPI's own reduction among simulated ranks: whole messages, one after the other, by one of the algorithms
-// that plan/cost.hpp prices. It is what compressed calls are compared with. raw/PLAN is another thing: there
-// the library's executor sends a message for every chunk of the plan, in frames.
+// MPI's own collectives among simulated ranks: whole messages, one after the other, by one of the algorithms
+// of MPI libraries. It is what compressed calls are compared with. raw/PLAN is another thing: there the
+// library's executor sends a message for every chunk of the plan, in frames.
+//
+// Of an allreduce the algorithms are those that plan/cost.hpp prices. A reduce-scatter is made by recursive
+// halving or by a ring, an allgather by recursive doubling (among a power of two of ranks), by the algorithm
+// of Bruck et al. (1997) or by a ring, as Thakur, Rabenseifner and Gropp (2005) describe them. They also have
+// a pairwise exchange, whose rounds have as many messages of the same lengths as those of a ring.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "bench/research/simulate/call.hpp"
 #include "mpi_quant/plan/cost.hpp"
@@ -15,11 +21,14 @@ struct DenseResult {
   std::string_view algorithm;
 };
 
-// By the algorithm that is the fastest for this call. Those that the model says take more than twice as long
+// Those that a call can be made by. Names of kDenseNames, recursive_halving and bruck.
+std::vector<std::string_view> dense_algorithms(mq::Collective collective, int ranks);
+
+// By the algorithm that is the fastest for this call. Those that a model says take more than twice as long
 // as its best are not tried. The call's method is mpi. check() must have allowed it. Throws std::bad_alloc.
 DenseResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates);
 // By this one.
 SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates,
-                               DenseAlgorithm algorithm);
+                               std::string_view algorithm);
 
 }  // namespace mq::sim

@@ -72,6 +72,7 @@ class Simulation {
 
 SimulatedCall Simulation::call_of(const Point& point, const bench::MethodWord& word) const {
   SimulatedCall call;
+  call.collective = options_.sweep.collective;
   call.method = word.method;
   call.element = point.element;
   call.count = point.count;

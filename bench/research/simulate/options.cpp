@@ -14,16 +14,18 @@ namespace {
 using bench::Options;
 
 constexpr const char* kWhat =
-    "Simulates compressed allreduce among many ranks: the library's own agreement, plans and executor run over a "
+    "Simulates compressed allreduce, reduce-scatter or allgather among many ranks: the library's own agreement, plans and executor run over a "
     "network in virtual time, and codec steps take as long as mpiq-kernels measured. It needs no MPI launcher. A "
-    "dense reduction is mpi, which takes the fastest of MPI's algorithms at each point (recursive doubling, halving and "
-    "doubling, ring), or raw/PLAN, the library's own.\n\n"
+    "dense call is mpi, which takes the fastest of MPI's algorithms at each point (allreduce: recursive doubling, halving "
+    "and doubling, ring; reduce_scatter: recursive halving, ring; allgather: recursive doubling, Bruck, ring), or raw or "
+    "raw/PLAN, the library's own.\n\n"
     "  mpiq-simulate --ranks 2,64,1024 --sizes 1M,16M --methods mpi,onebit --link lab-10gbit "
     "--rates results/reference/kernels.json -O simulated.h5\n\nLinks by name:\n";
 
 struct Words {
   std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "mpi,bf16,onebit", baseline{kBestDense},
-              dtype = "f32", link = "lab-10gbit", node = "500ns/8GB", buffers = "rotate", resume = "on";
+              collective = "allreduce", dtype = "f32", link = "lab-10gbit", node = "500ns/8GB",
+              buffers = "rotate", resume = "on";
   bool is_sparse = false;
   bench::OptionTexts lists;
   std::string list_costs = text_of(SparseReduction{}.costs);
@@ -67,6 +69,12 @@ void add_network_options(CLI::App& app, SimulateOptions& o, Words& w) {
 }
 
 void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
+  app.add_option(
+         "--collective", w.collective,
+         "allreduce; reduce_scatter, where a size is that of the vector that a rank gives; allgather, where "
+         "it is that of the vector that a rank gets")
+      ->check(CLI::IsMember({"allreduce", "reduce_scatter", "allgather"}))
+      ->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
   app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
   app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
@@ -100,7 +108,8 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       "latencies, overheads of messages, bytes of a port, bytes that the processor copies, elements that are "
       "encoded, decoded, and moved from or to memory, and steps");
   add_sparse_options(app, o, w);
-  app.add_flag("--feedback,!--no-feedback", o.sweep.feedback, "keep residuals (error feedback) [on]");
+  app.add_flag(bench::kFeedbackFlags, o.sweep.feedback,
+               "keep residuals (error feedback) [on, of allgather off]");
   app.add_option("--buffers", w.buffers,
                  "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there")
       ->check(CLI::IsMember({"rotate", "warm"}))
@@ -139,6 +148,10 @@ void describe(SimulateOptions& o, const std::string& link) {
 Status take_words(const Words& w, SimulateOptions& o) {
   Options& s = o.sweep;
   if (o.prints_footprints || o.measures_lists) return {};
+  for (const Collective each : kCollectives)
+    if (w.collective == name(each)) s.collective = each;
+  if (s.collective != Collective::allreduce && (w.is_sparse || o.asks_model))
+    return {Code::bad_argument, "--sparse and --model: of allreduce only"};
   if (w.is_sparse) {
     s.sparse.emplace();
     s.feedback = false;
@@ -191,6 +204,8 @@ SimulateCommandLine parse_simulate(int argc, const char* const* argv) {
   CLI::App app{kWhat + link_presets(), "mpiq-simulate"};
   add_options(app, line.options, words);
   if (!bench::parse(app, argc, argv, line)) return line;
+  if (words.collective == name(Collective::allgather) && app.count("--feedback") == 0)
+    line.options.sweep.feedback = false;  // as in mpiq-bench allgather
   if (const Status s = take_words(words, line.options); !s.ok()) {
     line.exit_code = bench::kUsage;
     line.err = fmt::format("mpiq-simulate: {}\n", s.text());
