@@ -33,7 +33,6 @@ CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_D
 int CollectiveCall::mpi(const void* send, void* receive) const {
   const auto each = static_cast<MpiCount>(each_), mine = static_cast<MpiCount>(input_.count);
   switch (collective_) {
-    case mq::Collective::allreduce: break;
     case mq::Collective::reduce_scatter:
       if (counts_.empty())
         return MQ_LARGE(MPI_Reduce_scatter_block)(send, receive, each, type_, MPI_SUM, comm_);
@@ -42,6 +41,7 @@ int CollectiveCall::mpi(const void* send, void* receive) const {
       if (counts_.empty()) return MQ_LARGE(MPI_Allgather)(send, mine, type_, receive, each, type_, comm_);
       return MQ_LARGE(MPI_Allgatherv)(send, mine, type_, receive, mpi_counts_.data(),
                                       mpi_displacements_.data(), type_, comm_);
+    default: break;  // allreduce: no other collective has a workload
   }
   return mpi_sum(send, receive, count_, type_, comm_);
 }
@@ -49,7 +49,6 @@ int CollectiveCall::mpi(const void* send, void* receive) const {
 int CollectiveCall::ours(const void* send, void* receive, MPI_Info info) const {
   const auto mine = static_cast<MPI_Count>(input_.count);
   switch (collective_) {
-    case mq::Collective::allreduce: break;
     case mq::Collective::reduce_scatter:
       if (counts_.empty())
         return MPIQ_Reduce_scatter_block(send, receive, each_, type_, MPI_SUM, comm_, info);
@@ -58,6 +57,7 @@ int CollectiveCall::ours(const void* send, void* receive, MPI_Info info) const {
       if (counts_.empty()) return MPIQ_Allgather(send, mine, type_, receive, each_, type_, comm_, info);
       return MPIQ_Allgatherv(send, mine, type_, receive, counts_.data(), displacements_.data(), type_, comm_,
                              info);
+    default: break;
   }
   return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info);
 }
