@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Increase it with every change in this file, except in the names of the two tables. */
-#define MPIQ_STUB_VERSION 4
+#define MPIQ_STUB_VERSION 5
 
 typedef intptr_t mpiq_slot;
 
@@ -37,7 +37,9 @@ enum mpiq_collective {
   MPIQ_ALLGATHERV,
   MPIQ_ALLGATHERV_LARGE,
   MPIQ_BCAST,
-  MPIQ_BCAST_LARGE
+  MPIQ_BCAST_LARGE,
+  MPIQ_REDUCE,
+  MPIQ_REDUCE_LARGE
 };
 
 /* What a core exports for the stub, as mpiq_core_v1. */

@@ -37,9 +37,10 @@ Status check_arguments(const Call& call, std::optional<kernels::Element> element
   if (call.parted != nullptr && call.parted->is_unusual) return {};  // MPI knows what its types mean
   const bool is_read = call.sendbuf == MPI_IN_PLACE;
   const std::string name = call.collective == Collective::bcast ? "buffer" : "recvbuf";
+  const bool is_looked_at = call.collective != Collective::reduce || call.output_range().n > 0;
   if (call.recvbuf == nullptr && (is_read || call.output_range().n > 0))
     return {Code::bad_argument, name + " is NULL"};
-  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, name + " is MPI_IN_PLACE"};
+  if (call.recvbuf == MPI_IN_PLACE && is_looked_at) return {Code::bad_argument, name + " is MPI_IN_PLACE"};
   if (call.sendbuf == nullptr && call.input_range().n > 0) return {Code::bad_argument, "sendbuf is NULL"};
   if (!may_overlap && overlaps(call, element))
     return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
@@ -111,7 +112,9 @@ void CallRun::prepare_meeting(const Signature& signature, Status local_error, st
 // error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   const Method& method = decision_.method;
-  const bool carries_own = call_.collective == Collective::reduce_scatter && !decision_.key.empty();
+  const bool keeps_sums =
+      call_.collective == Collective::reduce_scatter || call_.collective == Collective::reduce;
+  const bool carries_own = keeps_sums && !decision_.key.empty();
   const Channel::Program& program =
       state_.channel.program(*method.plan, *element, method.encodes_own(), carries_own,
                              has_root(call_.collective) ? call_.parted->root : 0);
@@ -141,7 +144,9 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
     return {Code::bad_argument,
             "memory=" + std::string(rule.name) + " needs the name of the vector (info mpiq_key)"};
   reduction.input = static_cast<const std::byte*>(call_.input());
-  reduction.output = static_cast<std::byte*>(call_.recvbuf);
+  // A rank that is not the root of a reduction may give any value as recvbuf.
+  const bool has_output = call_.collective != Collective::reduce || call_.output_range().n > 0;
+  reduction.output = has_output ? static_cast<std::byte*>(call_.recvbuf) : nullptr;
   reduction.rank = state_.channel.comm().rank();
   reduction.size = state_.channel.comm().size();
   std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(program.plan);

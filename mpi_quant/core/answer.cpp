@@ -18,7 +18,8 @@ bool is_half(std::optional<kernels::Element> element) {
 
 // A sum of half-type vectors without elements: there is nothing to do, and MPI would refuse the type.
 bool is_empty_half(const Call& call) {
-  if (call.parted != nullptr && call.parted->ends.empty()) return false;  // the count is not known
+  const bool adds_counts = call.parted != nullptr && !has_root(call.collective);
+  if (adds_counts && call.parted->ends.empty()) return false;  // the count is not known
   return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
 }
 

@@ -1,5 +1,5 @@
-// MPI's own reduce-scatters, allgathers and broadcasts, with the arguments that the caller gave. An MPI of
-// version 3 takes counts and displacements of type int only.
+// MPI's own reduce-scatters, allgathers, broadcasts and reductions to a root, with the arguments that the
+// caller gave. An MPI of version 3 takes counts and displacements of type int only.
 
 #include <limits>
 #include <string>
@@ -57,6 +57,15 @@ int bcast(const Call& c) {
   return real_mpi().bcast(c.recvbuf, static_cast<int>(n), c.datatype, c.parted->root, c.comm);
 }
 
+int reduce(const Call& c) {
+  const MPI_Count n = c.parted->counts.each;
+#if MPI_VERSION >= 4
+  if (!fits(n)) return real_mpi().reduce_c(c.sendbuf, c.recvbuf, n, c.datatype, c.op, c.parted->root, c.comm);
+#endif
+  return real_mpi().reduce(c.sendbuf, c.recvbuf, static_cast<int>(n), c.datatype, c.op, c.parted->root,
+                           c.comm);
+}
+
 // By functions with arrays of MPI_Count, or, where the MPI library has none, with copies of type int.
 int exact_large(const Call& c) {
   const PartedCall& parted = *c.parted;
@@ -104,6 +113,7 @@ int exact_parted(const Call& c) {
     return raise(c.comm, {Code::bad_argument, "a count is more than this MPI library takes"});
 #endif
   if (c.collective == Collective::bcast) return bcast(c);
+  if (c.collective == Collective::reduce) return reduce(c);
   return gathers ? allgather(c) : reduce_scatter_block(c);
 }
 

@@ -86,4 +86,11 @@ int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, M
   });
 }
 
+int MPIQ_Reduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                int root, MPI_Comm comm, MPI_Info info) {
+  return call_with_parts(comm, info, nullptr, [&](PartedCall& parted) {
+    return reduce_call(sendbuf, recvbuf, count, datatype, op, root, comm, parted);
+  });
+}
+
 }  // extern "C"

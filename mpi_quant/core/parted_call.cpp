@@ -145,4 +145,18 @@ Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, 
   return call;
 }
 
+Call reduce_call(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                 int root, MPI_Comm comm, PartedCall& parted) {
+  Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  call.collective = Collective::reduce;
+  const std::optional<bool> is_root = find_root(call, root, parted);
+  if (is_root == false && parted.error.ok() && sendbuf == MPI_IN_PLACE) {
+    parted.error = {Code::bad_argument, "sendbuf is MPI_IN_PLACE on a rank that is not the root"};
+    call.count = -1;
+  }
+  parted.input = whole(call);
+  if (is_root == true) parted.output = parted.input;
+  return call;
+}
+
 }  // namespace mq

@@ -1,5 +1,6 @@
-// Collectives in which ranks have different parts of the vector: reduce-scatters, allgathers, and broadcasts,
-// where the root has all of it. Here is how their arguments become a Call, and how MPI makes them.
+// Collectives in which ranks have different parts of the vector: reduce-scatters, allgathers, and broadcasts
+// and reductions to a root, where that has all of it. Here is how their arguments become a Call, and how MPI
+// makes them.
 #pragma once
 
 #include <mpi.h>
@@ -67,6 +68,10 @@ Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& g
 // recvbuf is the buffer, and the call is in place. Call::op is as above. An intercommunicator takes any root.
 Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                 PartedCall& parted);
+
+// Only the root's recvbuf is looked at.
+Call reduce_call(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                 int root, MPI_Comm comm, PartedCall& parted);
 
 // MPI's own. Returns its code.
 int exact_parted(const Call& call);

@@ -14,6 +14,7 @@ __attribute__((weak)) decltype(PMPI_Reduce_scatter_block_c) PMPI_Reduce_scatter_
 __attribute__((weak)) decltype(PMPI_Allgather_c) PMPI_Allgather_c;
 __attribute__((weak)) decltype(PMPI_Allgatherv_c) PMPI_Allgatherv_c;
 __attribute__((weak)) decltype(PMPI_Bcast_c) PMPI_Bcast_c;
+__attribute__((weak)) decltype(PMPI_Reduce_c) PMPI_Reduce_c;
 }
 #endif
 
@@ -59,6 +60,7 @@ const RealMpi& real_mpi() noexcept {
     r.allgather = real(stub, "PMPI_Allgather", &PMPI_Allgather);
     r.allgatherv = real(stub, "PMPI_Allgatherv", &PMPI_Allgatherv);
     r.bcast = real(stub, "PMPI_Bcast", &PMPI_Bcast);
+    r.reduce = real(stub, "PMPI_Reduce", &PMPI_Reduce);
 #if MPI_VERSION >= 4
     r.allreduce_c = real(stub, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
     r.iallreduce_c = real(stub, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
@@ -67,6 +69,7 @@ const RealMpi& real_mpi() noexcept {
     r.allgather_c = real(stub, "PMPI_Allgather_c", &PMPI_Allgather_c);
     r.allgatherv_c = real(stub, "PMPI_Allgatherv_c", &PMPI_Allgatherv_c);
     r.bcast_c = real(stub, "PMPI_Bcast_c", &PMPI_Bcast_c);
+    r.reduce_c = real(stub, "PMPI_Reduce_c", &PMPI_Reduce_c);
 #endif
     return r;
   }();

@@ -21,6 +21,7 @@ struct RealMpi {
   decltype(&PMPI_Allgather) allgather;
   decltype(&PMPI_Allgatherv) allgatherv;
   decltype(&PMPI_Bcast) bcast;
+  decltype(&PMPI_Reduce) reduce;
 #if MPI_VERSION >= 4
   decltype(&PMPI_Allreduce_c) allreduce_c;
   decltype(&PMPI_Iallreduce_c) iallreduce_c;
@@ -29,6 +30,7 @@ struct RealMpi {
   decltype(&PMPI_Allgather_c) allgather_c;
   decltype(&PMPI_Allgatherv_c) allgatherv_c;
   decltype(&PMPI_Bcast_c) bcast_c;
+  decltype(&PMPI_Reduce_c) reduce_c;
 #endif
 };
 

@@ -94,9 +94,9 @@ Status deliver(const Flush& f, MPI_Comm comm) {
     std::byte* const residual = entry.buffer.data() + first * residual_bytes;
     std::byte* const output = f.output + first * element_bytes(f.element);
     std::byte* const sums = half ? f.sums.data() : output;
-    MQ_TRY(
-        mpi_status(PMPI_Reduce(residual, sums, static_cast<int>(n), residual_type(entry), MPI_SUM, 0, comm),
-                   "MPI_Reduce"));
+    MQ_TRY(mpi_status(
+        real_mpi().reduce(residual, sums, static_cast<int>(n), residual_type(entry), MPI_SUM, 0, comm),
+        "MPI_Reduce"));
     std::memset(residual, 0, n * residual_bytes);
     if (half && rank == 0) half->narrow(sums, output, residual, n);
     MQ_TRY(mpi_status(

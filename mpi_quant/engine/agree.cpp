@@ -43,6 +43,7 @@ std::string_view parted_function(std::uint8_t form) {
     case form_bits(Collective::allgather, false): return "Allgather";
     case form_bits(Collective::allgather, true): return "Allgatherv";
     case form_bits(Collective::bcast, false): return "Bcast";
+    case form_bits(Collective::reduce, false): return "Reduce";
     default: return "unknown function";
   }
 }

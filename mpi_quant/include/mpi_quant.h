@@ -13,6 +13,7 @@
  *     Reduce-scatter           MPIQ_Reduce_scatter_block, MPIQ_Reduce_scatter
  *     Allgather                MPIQ_Allgather, MPIQ_Allgatherv
  *     Broadcast                MPIQ_Bcast
+ *     Reduction to a root      MPIQ_Reduce
  *     Requests                 MPIQ_Iallreduce, MPIQ_Allreduce_init, MPIQ_Start, MPIQ_Test, MPIQ_Wait,
  *                              MPIQ_Request_free
  *     Policy and statistics    MPIQ_Comm_set_policy, MPIQ_Comm_get_stats, MPIQ_Wire_bound,
@@ -77,7 +78,7 @@ extern "C" {
  * Info. info may be MPI_INFO_NULL. An unknown key that begins with "mpiq_", or an unusable value, is an
  * error. Three keys may differ between ranks: mpiq_skip, mpiq_stream and mpiq_stream_ordered. All others must
  * be the same on every rank. The keys, and the functions that read them (A: Allreduce, Reduce-scatter,
- * Allgather, Broadcast and Requests, S: Sparse, M: MPIQ_Neighbor_mix):
+ * Allgather, Broadcast, Reduction to a root and Requests, S: Sparse, M: MPIQ_Neighbor_mix):
  *
  *     key                  in     value                       meaning
  *     mpiq_method          A, M   a method                    replaces the policy's method
@@ -108,10 +109,9 @@ extern "C" {
  * matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM.
  * The error handler of comm does not see MPI's error.
  *
- * GPUs. The vectors of Allreduce, Reduce-scatter, Allgather, Broadcast and Requests, and the buffers of
- * Residuals, may be in host memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors
- * are. Messages and results are the same, so MPI needs no support for GPUs. All other buffers are in host
- * memory.
+ * GPUs. The vectors of the functions from Allreduce to Requests, and the buffers of Residuals, may be in host
+ * memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are
+ * the same, so MPI needs no support for GPUs. All other buffers are in host memory.
  *
  * Captures. A CUDA graph cannot hold a call. A call with vectors on a GPU is an error while mpiq_stream is
  * being captured. Without mpiq_stream it is an error while any blocking stream, or the calling thread's
@@ -310,6 +310,35 @@ MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Da
  * an unusable argument. buffer is then undefined, on the root, too. */
 MPIQ_PUBLIC int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                            MPI_Info info);
+
+/* ======================================== Reduction to a root ========================================
+ *
+ * The root gets the sum of the vectors of all ranks. Short vectors go up a tree of ranks, in which each rank
+ * adds what it receives to its own vector, and encodes the sum for the next one. Of long vectors each rank
+ * but the root adds up a slice, and sends the encoded sum to the root. So no rank sends more than one encoded
+ * vector, and the root receives no more if vectors are long. Compressed are sums of the same types as in
+ * Allreduce.
+ *
+ * Info keys: as in Reduce-scatter. A key may serve calls with different roots, and those of Reduce-scatter
+ * and Allreduce with as many elements, in turn. */
+
+/* Gives the sum of all ranks' vectors to the root. Collective.
+ *
+ *     IN   sendbuf   count elements; on the root it may be MPI_IN_PLACE: the vector is in recvbuf
+ *     OUT  recvbuf   on the root: the sum; must not overlap sendbuf. On other ranks it is not looked at
+ *     IN   count     elements; the same on all ranks
+ *     IN   datatype  as in MPIQ_Allreduce
+ *     IN   op        as in MPIQ_Allreduce
+ *     IN   root      rank of the root; the same on all ranks
+ *     IN   comm      communicator
+ *     IN   info      keys above, or MPI_INFO_NULL
+ *
+ * Returns an error on all ranks if they differ in count, datatype, root, method or key, or if one of them
+ * brings an unusable argument. recvbuf of the root is then undefined. What then becomes of a residual is as
+ * in MPIQ_Allreduce. If a message is unreadable, only the ranks that depend on it get an error. The root
+ * always does. */
+MPIQ_PUBLIC int MPIQ_Reduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                            MPI_Op op, int root, MPI_Comm comm, MPI_Info info);
 
 /* ============================================= Requests ==============================================
  *

@@ -14,9 +14,11 @@ enum class Collective : std::uint8_t {
   reduce_scatter = 1,  // each rank gets a part of the sum
   allgather = 2,       // all ranks get the parts of all
   bcast = 3,           // all ranks get the vector of one, the root
+  reduce = 4,          // the root gets the sum
 };
-inline constexpr std::array<Collective, 4> kCollectives{Collective::allreduce, Collective::reduce_scatter,
-                                                        Collective::allgather, Collective::bcast};
+inline constexpr std::array<Collective, 5> kCollectives{Collective::allreduce, Collective::reduce_scatter,
+                                                        Collective::allgather, Collective::bcast,
+                                                        Collective::reduce};
 
 // The word of policies.
 constexpr std::string_view name(Collective collective) {
@@ -25,6 +27,7 @@ constexpr std::string_view name(Collective collective) {
     case Collective::reduce_scatter: return "reduce_scatter";
     case Collective::allgather: return "allgather";
     case Collective::bcast: return "bcast";
+    case Collective::reduce: return "reduce";
   }
   return "";
 }
@@ -35,6 +38,8 @@ constexpr bool adds(Collective collective) {
 }
 
 // Whether one rank, the root, has the input or gets the result.
-constexpr bool has_root(Collective collective) { return collective == Collective::bcast; }
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::bcast || collective == Collective::reduce;
+}
 
 }  // namespace mq

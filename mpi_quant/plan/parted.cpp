@@ -46,6 +46,7 @@ const PlanRow* plan_of(Collective collective, std::uint64_t encoded_bytes, int r
     case Collective::reduce_scatter: return &kReduceScatter;
     case Collective::allgather: return &kAllgather;
     case Collective::bcast: return &choose_bcast(encoded_bytes, ranks);
+    case Collective::reduce: return &choose_reduce(encoded_bytes, ranks);
   }
   return nullptr;
 }

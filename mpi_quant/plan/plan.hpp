@@ -55,6 +55,7 @@ struct Step {
 struct Plan {
   int chunks = 0, slots = 0, rounds = 0;
   std::vector<Step> steps;
+  bool has_result = true;  // false: what this rank adds up is for others, and its output is not touched
   bool operator==(const Plan&) const = default;
 
   // Makers of plans append steps by these.
@@ -89,12 +90,13 @@ struct PlanFacts {
   // By step: 1 for an exchange whose receive can be posted at the start: no earlier step uses its slot, and
   // no earlier receive with the same sender and tag must be posted later.
   std::vector<char> early;
-  // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
+  // By step: 1 for the last decode or decode_add of a chunk. It writes the result, if this rank has one.
   std::vector<char> final;
   // By step: how many decodes of one chunk follow each other from this one on, itself included, that can be
   // done in one pass; 0 for steps of other kinds.
   std::vector<int> summands;
-  // By chunk: the number of its accumulator, for chunks that are written more than once; -1 for others.
+  // By chunk: the number of its accumulator, for chunks that are written other than by the step that writes
+  // the result; -1 for others.
   std::vector<int> accumulator;
   int accumulators = 0;
   // True if a step is raw. Slots then need room for the elements themselves, and the reduction needs their
@@ -117,8 +119,9 @@ struct Ranks {
   // (Codec::exact_sums): their results are sums of the same numbers, and while these sums are exact, all
   // plans and numbers of ranks on a node give the same bits.
   bool encodes_own = false;
-  // Of a reduce-scatter that has a residual: the owner of a part adds what the residual holds of it, though
-  // it sends nothing. So a key may be used by an allreduce and a reduce-scatter in turn.
+  // Of a reduce-scatter or a reduction to a root that has a residual: a rank that keeps elements of the
+  // result adds what the residual holds of them, though it sends nothing. So an allreduce may use the key in
+  // turn.
   bool carries_own = false;
   int root = 0;  // of a collective that has one
   int nodes() const { return size / per_node; }

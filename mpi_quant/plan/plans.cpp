@@ -230,7 +230,8 @@ PlanFacts facts_of(const Plan& plan) {
     if (s.op == Op::decode || s.op == Op::decode_add) ++writes[index(s.chunk)];
   }
   for (std::size_t slot = 0; slot < used.size(); ++slot) facts.first_send[slot + 1] += facts.first_send[slot];
-  for (const int n : writes) facts.accumulator.push_back(n > 1 ? facts.accumulators++ : -1);
+  for (const int n : writes)
+    facts.accumulator.push_back(n > (plan.has_result ? 1 : 0) ? facts.accumulators++ : -1);
   facts.summands.resize(plan.steps.size());
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     const Step& s = plan.steps[i];
@@ -241,7 +242,8 @@ PlanFacts facts_of(const Plan& plan) {
     facts.summands[i] = 1 + (goes_on ? facts.summands[i + 1] : 0);
   }
   for (const Step& s : plan.steps)
-    facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0);
+    facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0 &&
+                          plan.has_result);
   return facts;
 }
 

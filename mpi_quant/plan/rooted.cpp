@@ -66,6 +66,69 @@ Plan make_bcast_spread(const Ranks& ranks) {
   return plan;
 }
 
+// The tree of a broadcast upwards. A rank adds what its children send, from the nearest to the farthest, to
+// its own elements, and sends C(sum) to its parent. log2 P rounds; all but the root send w; the root receives
+// at most log2 P w and encodes nothing: with Ranks::carries_own it adds its residual by raw steps. Between
+// two ranks the root gets the other's vector with one loss. Slot k is received into from child 2^k; the last
+// one holds this rank's wire, and what the root does with its own elements, if anything.
+Plan make_reduce_tree(const Ranks& ranks) {
+  const Tree tree(ranks);
+  const bool is_root = tree.v == 0, is_leaf = !tree.has_child(1);
+  int children = 0;
+  while (tree.has_child(1U << children)) ++children;
+  const bool rounds_own = ranks.encodes_own ? is_root || !is_leaf : is_root && ranks.carries_own;
+  Plan plan{.chunks = 1,
+            .slots = children + (!is_root || rounds_own),
+            .rounds = tree.rounds(),
+            .steps = {},
+            .has_result = is_root};
+  for (int k = 0; k < children; ++k) plan.receive(k, behind_root(ranks, tree.child(1U << k)), k);
+  if (rounds_own) round_own(plan, ranks.rank, 0, children, !ranks.encodes_own);
+  for (int k = 0; k < children; ++k) plan.decode_add(0, k, behind_root(ranks, tree.child(1U << k)));
+  if (is_root) return plan;
+  plan.encode(0, children, rounds_own ? StepFeedback::deposit : StepFeedback::carry, ranks.rank);
+  plan.send(children, behind_root(ranks, tree.parent()), log2_of(tree.lowest_bit()));
+  return plan;
+}
+
+// The first half of direct, with owners other than the root: chunk c belongs to rank c + 1. Round 0: each
+// rank sends each owner C(the owner's chunk). The owner adds them to its own elements, those of the root
+// last. Round 1: the owners send C(sum) to the root. So each rank sends w, and none receives more; by a root
+// that owns a chunk it would be nearly 2 w. Two losses, as in direct. 2 (P-1) slots: of the root P-1 to send
+// from, and as many to receive into; of the others P-2 to send from, P-1 to receive into, the root's last,
+// and one for the sum.
+Plan make_reduce_owners(const Ranks& ranks) {
+  const int others = ranks.size - 1, own = places_behind_root(ranks) - 1, all = ranks.size;
+  const bool is_root = own < 0;
+  Plan plan{.chunks = others, .slots = 2 * others, .rounds = 2, .steps = {}, .has_result = is_root};
+  const auto rank_of = [&](int chunk) { return behind_root(ranks, chunk + 1); };
+  if (is_root) {
+    for (int c = 0; c < others; ++c) {
+      plan.encode(c, c, StepFeedback::carry, ranks.rank);
+      plan.send(c, rank_of(c), 0);
+    }
+    for (int c = 0; c < others; ++c) plan.receive(others + c, rank_of(c), 1);
+    for (int c = 0; c < others; ++c) plan.decode(c, others + c, all);
+    return plan;
+  }
+  const auto to = [&](int s) { return (own + s) % others; };
+  const auto from = [&](int s) { return (own - s + others) % others; };
+  const auto recv_slot = [&](int s) { return others - 1 + s - 1; };
+  const int sum_slot = 2 * others - 1;
+  for (int s = 1; s < others; ++s) {
+    plan.encode(to(s), s - 1, StepFeedback::carry, ranks.rank);
+    plan.exchange(s - 1, rank_of(to(s)), recv_slot(s), rank_of(from(s)), 0);
+  }
+  plan.receive(recv_slot(others), ranks.root, 0);
+  if (ranks.encodes_own) round_own(plan, ranks.rank, own, sum_slot);
+  for (int source = 0; source < others; ++source)
+    if (source != own) plan.decode_add(own, recv_slot((own - source + others) % others), rank_of(source));
+  plan.decode_add(own, recv_slot(others), ranks.root);
+  plan.encode(own, sum_slot, ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, all);
+  plan.send(sum_slot, ranks.root, 1);
+  return plan;
+}
+
 constexpr PlanRow kBcastTree{
     "bcast_tree", 34, "the root's encoded vector down a tree: log2 P rounds, at most log2 P vectors sent",
     make_bcast_tree};
@@ -74,10 +137,20 @@ constexpr PlanRow kBcastSpread{
     "encoded slices of the root's vector to a rank each, and from there to all: 1 vector sent",
     make_bcast_spread};
 
-// A tree needs few messages, but its root sends log2 P vectors w, and that of a spread one, in P-1 messages.
-// By cost.hpp both take the same time where the bytes that the spread saves, (log2 P - 1) w, take as long as
-// its messages. That is near these numbers on networks where a message costs as much as 4 to 5 KB of its
-// bytes; tests/plan/rooted_plan_test.cpp compares the times.
+constexpr PlanRow kReduceTree{
+    "reduce_tree", 36,
+    "encoded partial sums up a tree, re-encoded by each rank: log2 P rounds, 1 vector sent",
+    make_reduce_tree};
+constexpr PlanRow kReduceOwners{
+    "reduce_owners", 37,
+    "encoded slices to their owners, who add them, and the encoded sums to the root: 1 vector sent",
+    make_reduce_owners};
+
+// A tree needs few messages, but the root of a broadcast then sends log2 P vectors w, and that of a spread
+// one, in P-1 messages. By cost.hpp both take the same time where the bytes that the spread saves, (log2 P -
+// 1) w, take as long as its messages. That is near these numbers on networks where a message costs as much as
+// 4 to 5 KB of its bytes; tests/plan/rooted_plan_test.cpp compares the times. A reduction's messages are
+// those of a broadcast backwards, so the same numbers serve.
 constexpr std::uint64_t kTreeBytes = 8 << 10, kTreeBytesOfRank = 1 << 10;
 
 bool takes_tree(std::uint64_t encoded_bytes, int ranks) {
@@ -89,6 +162,9 @@ bool takes_tree(std::uint64_t encoded_bytes, int ranks) {
 
 const PlanRow& choose_bcast(std::uint64_t encoded_bytes, int ranks) noexcept {
   return takes_tree(encoded_bytes, ranks) ? kBcastTree : kBcastSpread;
+}
+const PlanRow& choose_reduce(std::uint64_t encoded_bytes, int ranks) noexcept {
+  return takes_tree(encoded_bytes, ranks) ? kReduceTree : kReduceOwners;
 }
 
 }  // namespace mq

@@ -23,7 +23,8 @@ Plan make_hierarchical(const Ranks& ranks);      // hierarchical.cpp
 Plan make_grid(const Ranks& ranks);              // grid.cpp
 
 // See plan_of.
-const PlanRow& choose_bcast(std::uint64_t encoded_bytes, int ranks) noexcept;  // rooted.cpp
+const PlanRow& choose_bcast(std::uint64_t encoded_bytes, int ranks) noexcept;   // rooted.cpp
+const PlanRow& choose_reduce(std::uint64_t encoded_bytes, int ranks) noexcept;  // rooted.cpp
 
 // The grid of make_grid: `rows` whole rows of `columns` ranks, and a row of `rest` ranks.
 struct GridShape {

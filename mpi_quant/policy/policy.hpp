@@ -6,7 +6,8 @@
 //   selectors    := [collective] [bytes] ['@' ranks]
 //                   {element | 'calls=' calls | 'comm=' name | 'site=' name | 'small'}
 //                   "64K-1M@4- f32 calls=100-"; what is missing matches everything
-//   collective   := 'allreduce' | 'reduce_scatter' | 'allgather' | 'bcast'     none means allreduce
+//   collective   := 'allreduce' | 'reduce_scatter' | 'allgather' | 'bcast' | 'reduce'
+//                                              none means allreduce
 //   bytes        := N- | -N | N-M             N- is "N and more"; N alone is an error that says so
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'

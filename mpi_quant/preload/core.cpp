@@ -73,7 +73,15 @@ int allgather(const mpiq_slot* a, std::int64_t sendcount, const mq::PartCounts& 
 int bcast(const mpiq_slot* a, std::int64_t count) {
   mq::Call call = call_of(0, a[0], count, a[2], 0, a[4]);
   call.op = MPI_SUM;
-  return mq::intercepted_bcast(call, static_cast<int>(a[3]));
+  call.collective = mq::Collective::bcast;
+  return mq::intercepted_rooted(call, static_cast<int>(a[3]));
+}
+
+// The arguments of MPI_Reduce: sendbuf, recvbuf, count, datatype, op, root, comm.
+int reduce(const mpiq_slot* a, std::int64_t count) {
+  mq::Call call = call_of(a[0], a[1], count, a[3], a[4], a[6]);
+  call.collective = mq::Collective::reduce;
+  return mq::intercepted_rooted(call, static_cast<int>(a[5]));
 }
 
 // Where the counts by rank stand among the arguments, and the communicator; -1: the function has none.
@@ -108,6 +116,8 @@ int collective(mpiq_collective what, const mpiq_slot* a) {
     case MPIQ_ALLGATHERV_LARGE: return allgather(a, a[1], large(4));
     case MPIQ_BCAST: return bcast(a, static_cast<int>(a[1]));
     case MPIQ_BCAST_LARGE: return bcast(a, a[1]);
+    case MPIQ_REDUCE: return reduce(a, static_cast<int>(a[2]));
+    case MPIQ_REDUCE_LARGE: return reduce(a, a[2]);
   }
   return MPI_ERR_OTHER;
 }

@@ -111,15 +111,17 @@ int intercepted_parts(const Call& given, const PartCounts& counts, const GatherA
   });
 }
 
-int intercepted_bcast(const Call& given, int root) {
+int intercepted_rooted(const Call& given, int root) {
   PartedCall parted;
   parted.counts.each = given.count;
   parted.root = root;
   Call plain = given;
-  plain.collective = Collective::bcast;
   plain.parted = &parted;
   return intercepted_roles(plain, [&] {
-    return bcast_call(given.recvbuf, given.count, given.datatype, root, given.comm, parted);
+    return given.collective == Collective::bcast
+               ? bcast_call(given.recvbuf, given.count, given.datatype, root, given.comm, parted)
+               : reduce_call(given.sendbuf, given.recvbuf, given.count, given.datatype, given.op, root,
+                             given.comm, parted);
   });
 }
 

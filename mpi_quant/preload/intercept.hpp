@@ -13,8 +13,9 @@ int intercepted_call(const Call& call);
 // The same for a reduce-scatter, or for an allgather with these arguments. given: the arguments but for the
 // counts.
 int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather);
-// The same for a broadcast, from recvbuf of the root.
-int intercepted_bcast(const Call& given, int root);
+// The same for a broadcast, from recvbuf of the root, or a reduction to the root: given.collective says
+// which.
+int intercepted_rooted(const Call& given, int root);
 // Counts a call of another function, which the stub makes, if a report is wanted. Local.
 void count_call(mpiq_counted what, const Call& call) noexcept;
 }  // namespace mq

@@ -1,5 +1,5 @@
 /* libmpi_quant_pmpi.so, to preload under a program or to link into it. It replaces MPI_Allreduce,
- * MPI_Reduce_scatter, MPI_Allgather, MPI_Bcast and their relatives.
+ * MPI_Reduce_scatter, MPI_Allgather, MPI_Bcast, MPI_Reduce and their relatives.
  *
  * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. The
  * Fortran layer calls MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X. All of them end
@@ -66,6 +66,8 @@ enum hook {
   kAllgathervC,
   kBcast,
   kBcastC,
+  kReduce,
+  kReduceC,
   kHooks
 };
 static const char* const names[kHooks] = {
@@ -91,6 +93,8 @@ static const char* const names[kHooks] = {
     [kAllgathervC] = "PMPI_Allgatherv_c",
     [kBcast] = "PMPI_Bcast",
     [kBcastC] = "PMPI_Bcast_c",
+    [kReduce] = "PMPI_Reduce",
+    [kReduceC] = "PMPI_Reduce_c",
 };
 static function real[kHooks]; /* MPI's own function; null: MPI has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
@@ -237,6 +241,8 @@ static inline __attribute__((always_inline)) int run(enum hook hook, const argum
     case kAllgathervC: return collective(hook, a, MPIQ_ALLGATHERV_LARGE);
     case kBcast: return of_vector(hook, a, (int)a[1], MPIQ_BCAST);
     case kBcastC: return of_vector(hook, a, a[1], MPIQ_BCAST_LARGE);
+    case kReduce: return of_vector(hook, a, (int)a[2], MPIQ_REDUCE);
+    case kReduceC: return of_vector(hook, a, a[2], MPIQ_REDUCE_LARGE);
     default: return kNoSuchFunction;
   }
 }
@@ -288,6 +294,8 @@ CAUGHT8(kAllgatherv, MPI_Allgatherv)
 CAUGHT8(kAllgathervC, MPI_Allgatherv_c)
 CAUGHT5(kBcast, MPI_Bcast)
 CAUGHT5(kBcastC, MPI_Bcast_c)
+CAUGHT7(kReduce, MPI_Reduce)
+CAUGHT7(kReduceC, MPI_Reduce_c)
 CAUGHT2(kInit, MPI_Init)
 CAUGHT4(kInitThread, MPI_Init_thread)
 CAUGHT2(kCommSetInfo, MPI_Comm_set_info)

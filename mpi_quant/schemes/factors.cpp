@@ -179,8 +179,8 @@ Status sum_by_mpi(const Factors& f) {
   for (MPI_Count first = 0; first < f.m * f.n; first += kPiece) {
     const int n = static_cast<int>(std::min(kPiece, f.m * f.n - first));
     void* const piece = static_cast<std::byte*>(f.result) + first * width;
-    MQ_TRY(mpi_status(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : piece, rank == 0 ? piece : nullptr, n,
-                                  f.datatype, MPI_SUM, 0, f.comm),
+    MQ_TRY(mpi_status(real_mpi().reduce(rank == 0 ? MPI_IN_PLACE : piece, rank == 0 ? piece : nullptr, n,
+                                        f.datatype, MPI_SUM, 0, f.comm),
                       "MPI_Reduce"));
     MQ_TRY(mpi_status(real_mpi().bcast(piece, n, f.datatype, 0, f.comm), "MPI_Bcast"));
   }

@@ -62,6 +62,10 @@ class Meetings : public Api {
   int broadcast(MPI_Comm on) {
     return MPIQ_Bcast(z.data(), kCount, MPI_FLOAT, 0, on, Info{{"mpiq_method", "onebit"}});
   }
+  int reduce_to_root(MPI_Comm on) {
+    return MPIQ_Reduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, 0, on,
+                       Info{{"mpiq_method", "onebit"}});
+  }
   int reduce_sparse(MPI_Comm on) {
     return MPIQ_Sparse_allreduce(0, nullptr, nullptr, 0, nullptr, nullptr, 1, MPI_FLOAT, MPI_SUM, on,
                                  MPI_INFO_NULL);
@@ -79,6 +83,7 @@ class Meetings : public Api {
         {"MPIQ_Reduce_scatter:", true, [this](MPI_Comm on) { return scatter(on, true); }},
         {"MPIQ_Allgather:", true, [this](MPI_Comm on) { return gather(on, false); }},
         {"MPIQ_Allgatherv:", true, [this](MPI_Comm on) { return gather(on, true); }},
+        {"MPIQ_Reduce:", true, [this](MPI_Comm on) { return reduce_to_root(on); }},
         {"MPIQ_Bcast:", true, [this](MPI_Comm on) { return broadcast(on); }},
         {"MPIQ_Sparse_allreduce ", true, [this](MPI_Comm on) { return reduce_sparse(on); }},
         {"MPIQ_Sparse_allreduce_union", true, [this](MPI_Comm on) { return reduce_union(on); }},

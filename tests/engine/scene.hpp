@@ -84,11 +84,12 @@ struct Scene {
   bool gathers = false;                // an allgather
   std::size_t gap = 0;                 // elements between its parts
   kernels::Isa isa = kernels::best_isa();
-  int root = kNobody;  // of a broadcast, which is in place
+  int root = kNobody;    // of a broadcast, which is in place, or of a reduction
+  bool reduces = false;  // with a root: a reduction, whose output only the root has
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
     return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
-                       !ends.empty() && !gathers && feedback, std::max(root, 0)});
+                       ((!ends.empty() && !gathers) || reduces) && feedback, std::max(root, 0)});
   }
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
@@ -137,7 +138,14 @@ void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& inpu
   if (scene.root != kNobody) {
     const Range all{0, input.size()};
     const bool is_root = static_cast<int>(r) == scene.root;
-    reduction.parts = {{}, is_root ? all : Range{}, all, {}, false, scene.root};
+    if (scene.reduces)
+      reduction.parts = {{}, all, is_root ? all : Range{}, {}, false, scene.root};
+    else
+      reduction.parts = {{}, is_root ? all : Range{}, all, {}, false, scene.root};
+    if (scene.reduces && !is_root) {  // the result does not belong here
+      from = input.data();
+      std::fill(output.begin(), output.end(), T(7));
+    }
   }
   if (!scene.ends.empty()) {
     const std::size_t n = reduction.count = scene.ends.back(), begin = r == 0 ? 0 : scene.ends[r - 1];
@@ -170,7 +178,8 @@ void keep_part(const Scene& scene, std::size_t r, std::vector<T>& output) {
 }
 
 // One allreduce of input[rank] with residual[rank]; or, with Scene::ends, a reduce-scatter, whose
-// output[rank] is the rank's part, or an allgather, whose input[rank] is; or, with Scene::root, a broadcast.
+// output[rank] is the rank's part, or an allgather, whose input[rank] is; or, with Scene::root, a broadcast
+// or a reduction.
 template <class T>
 Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
   const auto ranks = static_cast<std::size_t>(scene.ranks);
@@ -199,10 +208,10 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     place_vectors(scene, r, input[r], out.output[r], places, reduction);
     // The arrays of a rule stand one after the other.
     out.residual[r].resize(input[r].size() * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
-    reduction.residual =
-        scene.feedback && scene.memory->arrays > 0 && (scene.root == kNobody || scene.root == comm.rank())
-            ? reinterpret_cast<std::byte*>(out.residual[r].data())
-            : nullptr;
+    reduction.residual = scene.feedback && scene.memory->arrays > 0 &&
+                                 (scene.root == kNobody || scene.reduces || scene.root == comm.rank())
+                             ? reinterpret_cast<std::byte*>(out.residual[r].data())
+                             : nullptr;
     reduction.call = 7;
     reduction.random_key = scene.random_key;
     reduction.rank = comm.rank();

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -132,7 +133,104 @@ TEST(RootedPlan, the_proof_rejects_a_plan_that_lacks_a_step_or_has_another_root)
   }
 }
 
-// A network of 10 Gbit/s with TCP, one of 100 Gbit/s with RDMA.
+std::vector<Plan> reductions(const Kind& kind, bool encodes_own) {
+  std::vector<Plan> all;
+  const PlanRow& row = *plan_of(Collective::reduce, kind.bytes, kind.size);
+  for (int r = 0; r < kind.size; ++r)
+    all.push_back(row.make({r, kind.size, 1, encodes_own, kind.feedback, kind.root}));
+  return all;
+}
+
+// Why these plans are no reduction to the root; empty if they are one. The result and the residuals after are
+// the inputs and the residuals before. Without feedback the result is the inputs less losses.
+std::string flaw_of_reduction(const Kind& kind, const std::vector<Plan>& all) {
+  Terms terms;
+  const Outcome out = interpret(all, kind.feedback, terms);
+  if (!out.error.empty()) return out.error;
+  const auto root = static_cast<std::size_t>(kind.root);
+  for (std::size_t c = 0; c < out.output[root].size(); ++c) {
+    const int chunk = static_cast<int>(c);
+    Terms::Linear gap;
+    terms.add(gap, out.output[root][c], 1);
+    for (int r = 0; r < kind.size; ++r) {
+      terms.add(gap, terms.input(r, chunk), -1);
+      if (!kind.feedback) continue;
+      terms.add(gap, out.residual[static_cast<std::size_t>(r)][c], 1);
+      terms.add(gap, terms.residual(r, chunk), -1);
+    }
+    std::size_t losses = 0;
+    terms.for_each_loss_in(gap, [&](int) { ++losses; });
+    if (losses != gap.size() || (kind.feedback && losses != 0))
+      return "chunk " + std::to_string(c) + ": " + terms.text(out.output[root][c]);
+  }
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const PlanFacts facts = facts_of(all[r]);
+    if (r == root || std::none_of(facts.final.begin(), facts.final.end(), [](char f) { return f != 0; }))
+      continue;
+    return "rank " + std::to_string(r) + " writes its output";
+  }
+  return "";
+}
+
+TEST(RootedPlan, a_reduction_gives_the_root_the_sum_and_others_nothing_and_nothing_is_lost) {
+  for (const Kind& kind : kinds(sizes()))
+    for (const bool encodes_own : {false, true})
+      EXPECT_EQ(flaw_of_reduction(kind, reductions(kind, encodes_own)), "") << kind.text() << encodes_own;
+  if (!kSanitized) {
+    for (const std::uint64_t bytes : {kShort, kLong})
+      EXPECT_EQ(flaw_of_reduction({300, 7, bytes, true}, reductions({300, 7, bytes, true}, false)), "");
+  }
+}
+
+TEST(RootedPlan, a_reduction_sends_one_vector_from_each_rank_and_none_of_a_root_in_a_tree) {
+  for (const Kind& kind : kinds(sizes()))
+    for (const bool encodes_own : {false, true}) {
+      const std::vector<Plan> all = reductions(kind, encodes_own);
+      Terms terms;
+      const Outcome out = interpret(all, kind.feedback, terms);
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        const bool is_root = static_cast<int>(r) == kind.root;
+        EXPECT_EQ(out.sent[r], kind.is_tree() ? !is_root : kind.size - 1) << kind.text();
+        EXPECT_EQ(out.sent_raw[r], 0) << kind.text();
+        EXPECT_EQ(all[r].chunks, kind.is_tree() ? 1 : kind.size - 1);
+        EXPECT_EQ(all[r].has_result, is_root);
+        std::set<int> slots;
+        for (const Step& s : all[r].steps) {
+          if (s.op != Op::exchange || s.to != kNobody) slots.insert(s.slot);
+          if (s.op == Op::exchange && s.from != kNobody) slots.insert(s.recv_slot);
+        }
+        EXPECT_EQ(slots.size(), static_cast<std::size_t>(all[r].slots)) << kind.text() << " rank " << r;
+        const PlanFacts facts = facts_of(all[r]);
+        for (std::size_t i = 0; i < all[r].steps.size(); ++i) {
+          const Step& s = all[r].steps[i];
+          EXPECT_EQ(facts.early[i] != 0, s.op == Op::exchange && s.from != kNobody) << kind.text();
+          if (!is_root && (s.op == Op::decode || s.op == Op::decode_add)) {
+            EXPECT_GE(facts.accumulator[static_cast<std::size_t>(s.chunk)], 0) << kind.text();
+          }
+        }
+      }
+    }
+}
+
+TEST(RootedPlan, the_proof_rejects_a_reduction_that_lacks_a_step) {
+  for (const Kind& kind : kinds({2, 3, 4, 5}))
+    for (const bool encodes_own : {false, true}) {
+      const std::vector<Plan> right = reductions(kind, encodes_own);
+      for (std::size_t r = 0; r < right.size(); ++r)
+        for (std::size_t i = 0; i < right[r].steps.size(); ++i) {
+          std::vector<Plan> wrong = right;
+          wrong[r].steps.erase(wrong[r].steps.begin() + static_cast<std::ptrdiff_t>(i));
+          EXPECT_NE(flaw_of_reduction(kind, wrong), "")
+              << kind.text() << " lacks step " << i << " of rank " << r;
+        }
+      std::vector<Plan> wrong = right;
+      wrong[static_cast<std::size_t>(kind.root == 0)].has_result = true;
+      EXPECT_NE(flaw_of_reduction(kind, wrong), "") << kind.text() << ", another rank keeps a result";
+    }
+}
+
+// A network of 10 Gbit/s with TCP, one of 100 Gbit/s with RDMA. The model has no port that receives, so it
+// cannot compare reductions, whose messages are those of a broadcast backwards.
 TEST(RootedPlan, the_chosen_plan_is_no_slow_one_by_the_model_of_time) {
   Prices slow, fast;
   slow[Term::latency] = 2e-5, slow[Term::overhead] = 3e-6, slow[Term::byte] = 8e-10, slow[Term::copy] = 1e-10;

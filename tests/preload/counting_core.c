@@ -31,7 +31,9 @@ static int pass(enum mpiq_collective what, const mpiq_slot* a) {
                                       "PMPI_Allgatherv",
                                       "PMPI_Allgatherv_c",
                                       "PMPI_Bcast",
-                                      "PMPI_Bcast_c"};
+                                      "PMPI_Bcast_c",
+                                      "PMPI_Reduce",
+                                      "PMPI_Reduce_c"};
   typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
                           mpiq_slot);
   const mpiq_stub* const stub = dlsym(RTLD_DEFAULT, "mpiq_stub_v1");
