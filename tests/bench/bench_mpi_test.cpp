@@ -125,6 +125,9 @@ TYPED_TEST(Check, of_a_reduce_scatter_no_two_ranks_hold_the_same_and_of_an_allga
     auto x = correct(collective, TestFixture::sum(g, 0), g, 0);
     if (rank_of_world() == 1) reinterpret_cast<unsigned char*>(x.data())[0] ^= 1;
     EXPECT_EQ(checker.compare(x.data(), false).replicas_equal, collective == mq::Collective::reduce_scatter);
+    if (collective == mq::Collective::allgather) {
+      EXPECT_EQ(checker.compare(x.data(), true).n_wrong, 1) << "also of a part that rank 1 does not check";
+    }
   }
 }
 
