@@ -16,3 +16,5 @@ foreach(word reduce_scatter allgather bcast reduce)
   endif()
 endforeach()
 mpiq_preload_test(reduce_is_no_reduce_scatter ${family} 2 ${preload} "MPIQ_POLICY=reduce_scatter 64K-: onebit" ${run} all exact)
+mpiq_preload_test(reduce_guard_of_many_roots ${family} 3 ${preload} "MPIQ_POLICY=reduce 64K-: onebit feedback=key guard=30 error=0.2" ${run}
+  roots lossy)
