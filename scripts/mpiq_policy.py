@@ -143,7 +143,7 @@ def measured_groups(results, where, limit):
 
 
 def simulated_groups(results, where, limit, errors):
-    """The groups of simulated files. errors: method -> the greatest measured error of a call. A simulation has no intervals: that of a
+    """The groups of simulated files. errors: those of measured_errors. A simulation has no intervals: that of a
     speed-up is what simulated times are off."""
     for collective, selection in _selections(results, where):
         for key, rows in _groups(best_dense_of(selection.points), "simulated rows"):
@@ -154,18 +154,19 @@ def simulated_groups(results, where, limit, errors):
                 gains = [(p["bytes"], base[p["bytes"]] / p["value"]) for p in line if p["bytes"] in base]
                 if gains and not verdict.needs_earlier_calls(method):
                     judged.lines[method] = [{"bytes": size, "drawn": "line", "value": gain, "low": gain / SIMULATED_OFF, "high": gain * SIMULATED_OFF,
-                                             "error": errors.get(method, np.nan)} for size, gain in gains]
+                                             "error": errors.get((collective, method), np.nan)} for size, gain in gains]
             judged.sizes = sorted({p["bytes"] for line in judged.lines.values() for p in line})
             judged.why = "" if judged.sizes else "no point has a compressed method and a dense one"
             yield Group(collective, *key, rows, judged.sizes, choose(judged, limit), why=judged.why, is_simulated=True)
 
 
 def measured_errors(groups):
-    """method -> the greatest error of a call in any group."""
+    """(collective, method) -> the greatest error of a call in any group. An allgather loses once, a sum more often."""
     found = {}
     for group in groups:
         for method, points in series(group.points, *["err_rel_l2"] * 3, "bytes").items():
-            found[method] = max([found.get(method, 0.0), *(p["value"] for p in points)])
+            key = group.collective, method
+            found[key] = max([found.get(key, 0.0), *(p["value"] for p in points)])
     return found
 
 
@@ -255,6 +256,8 @@ def policy_lines(groups, results, where, limit):
                 continue
             small = " small" if first < SMALL else ""
             feedback = " feedback=address" if limit == FEEDBACK and not window.is_exact() else ""
+            if feedback and group.collective == "allgather ":
+                yield "# For vectors that hold changes only, not for parameters: feedback adds what earlier calls left out."
             yield f"{group.collective}{size_text(first)}-{size_text(window.end)} @{group.ranks} {group.dtype}{small}: {window.method}{feedback}"
 
 

@@ -146,6 +146,8 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   if (window_ != nullptr) {
     MQ_TRY(exact_sum(MPI_IN_PLACE, window_->inputs(), call));
     if (local_error.ok()) local_error = window_->add_result(result, n);
+    // Each call may have had another root, which has its result.
+    if (has_root(call.collective)) MQ_TRY(exact_sum(MPI_IN_PLACE, window_->results(), call));
     result = window_->results();
   } else {
     MQ_TRY(sum_alone(call));

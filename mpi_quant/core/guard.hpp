@@ -57,7 +57,7 @@ class GuardWindow {
   // A hash of the numbers of its calls. It is equal on ranks that have added up the same calls.
   std::uint64_t hash() const { return numbers_.value(); }
   std::byte* inputs() const { return inputs_.data(); }
-  const std::byte* results() const { return results_.data(); }
+  std::byte* results() const { return results_.data(); }
 
  private:
   GuardWindow(std::string_view key, std::size_t count, kernels::Element element)

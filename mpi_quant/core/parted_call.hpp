@@ -46,8 +46,8 @@ struct PartedCall {
   GatherArguments gather;
   int root = kNobody;               // as the caller gave it, of a collective that has one
   std::vector<std::size_t> ends;    // by rank: where its part ends. Empty if the communicator tells no ranks
-  std::vector<std::size_t> places;  // of an allgather, by rank: engine/reduction.hpp, Parts::places
                                     // or there is a root
+  std::vector<std::size_t> places;  // of an allgather, by rank: engine/reduction.hpp, Parts::places
   Range input, output;              // the elements of the vector in the input and in recvbuf
   const void* input_at = nullptr;   // the input of an allgather in place
   bool moves = false;               // Parts::moves

@@ -204,6 +204,12 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
                                        std::uint64_t most_bytes) {
   const std::string name = name_of(by, sender);
   if (name.empty()) return {};
+  // A rank that has nothing to send leaves nothing out, and what it kept in other calls waits on. It flushes
+  // a stated key together with the ranks that send.
+  if (sender.count == 0)
+    return {{},
+            FeedbackOutcome::none,
+            sender.key.empty() ? nullptr : &promised_.try_emplace(name, sender.flush).first->second};
   // A request of the program uses the residual.
   if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
     return {{}, FeedbackOutcome::in_use};

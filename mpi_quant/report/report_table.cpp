@@ -163,7 +163,7 @@ std::string head_text(const ReportFacts& facts) {
     mode += ": nothing was changed";
   const std::string gpu = facts.gpu.empty() ? "" : "  GPU      " + printable(facts.gpu) + "\n";
   return "mpi_quant " + printable(facts.version) +
-         ": what became of the program's calls of MPI_Allreduce\n\n" + "  command  " +
+         ": what became of the program's calls of MPI_Allreduce and other collectives\n\n" + "  command  " +
          printable(facts.command) + "\n  ranks    " + std::to_string(facts.ranks) + "\n  elapsed  " +
          fixed(facts.elapsed_s, facts.elapsed_s < 10 ? 3 : 1) + " s\n  MPI      " + printable(facts.mpi) +
          "\n  policy   " + (facts.policy.empty() ? "none" : printable(facts.policy)) + "\n  mode     " +

@@ -120,6 +120,13 @@ TEST_F(Tensors, a_stated_key_is_a_promise_whatever_the_values) {
   }
 }
 
+TEST_F(Tensors, what_a_root_kept_waits_while_others_are_the_root) {
+  drop(see(Identity::key, a_, "a"), 1);
+  const Identities::Found nothing = see(Identity::key, a_, "a", 0, 0);
+  EXPECT_TRUE(nothing.key.empty() && nothing.flushed != nullptr) << "it flushes with the others";
+  EXPECT_EQ(fed(see(Identity::key, a_, "a")), 1);
+}
+
 TEST_F(Tensors, a_factor_does_not_part_a_tensor_from_its_residual) {
   (void)after(10, a_, pattern_a_);
   for (const float scale : {0.2F, 1.0F, 4.0F, -1.0F}) {

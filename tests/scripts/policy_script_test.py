@@ -127,6 +127,12 @@ class Limits(WithPolicies):
     def test_an_unknown_error_is_none(self):
         self.assertEqual(self.rules(dense(SIZES) + line("bf16", [FASTER] * 6, error=np.nan)), [])
 
+    def test_feedback_of_gathered_vectors_has_a_warning(self):
+        for collective, warnings in (("allgather", 1), ("reduce_scatter", 0)):
+            rows = dense(SIZES, collective=collective) + line("onebit", [FASTER] * 6, error=0.6, feedback=1, collective=collective)
+            comments = self.comments(rows, "--error", "feedback")
+            self.assertEqual(sum("not for parameters" in text for text in comments), warnings, collective)
+
     def test_feedback_must_have_been_measured(self):
         rows = dense(SIZES) + line("onebit", [FASTER] * 6, error=0.6, feedback=0)
         code, out, problem = self.run_policy(self.file(rows), "--error", "feedback")
@@ -204,6 +210,11 @@ class Simulated(WithPolicies):
                          [f"64K-{64 * MIB + 1} @2 f32: bf16", f"64K-{64 * MIB + 1} @64 f32: bf16"])
         self.assertIn("# 64 ranks, f32, simulated at 64 KiB to 64 MiB. Simulated, not measured: times are taken to be off by a factor of 1.4.", out)
         self.assertIn("# bf16: speed-up 2 [1.43, 2.8] at 64 KiB to 2 [1.43, 2.8] at 64 MiB, relative L2 error of one call 0.002 (measured with other ranks)", out)
+
+    def test_errors_of_another_collective_say_nothing(self):
+        measured = self.file([*dense(SIZES, collective="allgather"), *line("bf16", [FASTER] * 6, collective="allgather")])
+        code, out, _ = self.run_policy(measured, self.simulated([("bf16", 2)]), "--simulated", "--ranks", "64")
+        self.assertEqual((code, [text for text in out.splitlines() if text and text[0] != "#"]), (0, []))
 
     def test_a_gain_within_what_simulations_are_off_is_none(self):
         measured = self.file(of_ranks(2, [FASTER] * 6))
