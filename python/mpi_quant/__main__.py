@@ -1,13 +1,10 @@
 """The command mpiq: what makes figures, pages, tables and policies of result files. `mpiq NAME ...` runs the script of this name.
-
-The scripts lie beside the folder of this package, in the source tree and where `cmake --install` puts both.
 SPDX-License-Identifier: Apache-2.0
 """
 import os
-import pathlib
 import sys
 
-from mpi_quant import __version__
+from mpi_quant import __version__, _tools
 
 # Name of the command: name of the script, and what it does.
 COMMANDS = {
@@ -36,10 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"mpiq: there is no command {name!r}" if name else "mpiq: a command is needed", usage(), sep="\n", file=sys.stderr)
         return 2
-    script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / COMMANDS[name][0]
+    script = _tools.FOLDER / COMMANDS[name][0]
     if not script.exists():
-        print(f"mpiq: {script} is missing: a wheel holds the library for Python alone. The commands are in the source tree and in the "
-              "folder share/mpi_quant of an installed mpi_quant", file=sys.stderr)
+        print(f"mpiq: {_tools.missing(script)}", file=sys.stderr)
         return 2
     os.environ["MPIQ_COMMAND"] = f"mpiq {name}"  # as which the script speaks of itself
     sys.stdout.flush()
