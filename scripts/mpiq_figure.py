@@ -238,7 +238,7 @@ def legend(axis, beside=True):
     ends = {name: right_end(lines) for name, lines in curves.items()}
     names = sorted(curves, key=lambda name: (-round(ends[name][1], 3), ends[name][0]))
     if not beside:
-        axis.legend(handles=[_handle(name, curves[name]) for name in names])
+        axis.legend(handles=[_handle(name, curves[name]) for name in names], fontsize="small")
         return
     groups = [group for group in ([n for n in names if not n.endswith(APART)], [n for n in names if n.endswith(APART)]) if group]
     places = {1: [("center left", 0.5)], 2: [("upper left", 1), ("lower left", 0)]}.get(len(groups), [])
