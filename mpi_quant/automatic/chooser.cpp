@@ -46,9 +46,11 @@ double Chooser::time(const Known& known) const {
   if (known.runs == 0) return known.predicted;
   if (known.runs == 1 && known.predicted > 0) return std::min(known.times[0], known.predicted);
   const std::size_t n = std::min(known.runs, kKept);
-  std::array<double, kKept> sorted = known.times;
-  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
-  return n < kTries ? sorted[0] : sorted[n / 2];
+  std::array<double, kKept> times = known.times;
+  const auto end = times.begin() + static_cast<std::ptrdiff_t>(n);
+  const auto wanted = times.begin() + (n < kTries ? 0 : static_cast<std::ptrdiff_t>(n / 2));
+  std::nth_element(times.begin(), wanted, end);
+  return *wanted;
 }
 
 double Chooser::seconds(std::size_t i) const { return known_[i].runs == 0 ? 0 : time(known_[i]); }

@@ -143,6 +143,8 @@ Result<Env> read_env() {
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   if (const char* const seed = std::getenv("MPIQ_SEED"); is_set(seed)) MQ_TRY(read_seed(seed, e.seed));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
+  constexpr std::array<std::string_view, 2> kSpinOrSleep{"spin", "sleep"};
+  MQ_TRY(read_word("MPIQ_WAIT", kSpinOrSleep, e.sleeps));
   MQ_TRY(read_cuda(e));
   MQ_TRY(read_number("MPIQ_NODE_RANKS", 0, 1 << 20, e.node_ranks));
   return e;

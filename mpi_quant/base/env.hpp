@@ -56,6 +56,10 @@ struct Env {
   // MPIQ_WATCHDOG: a rank that waits longer for the others at the first call on a communicator says so once
   // on stderr, in seconds. 0: never. Default 30.
   int watchdog = 30;
+  // MPIQ_WAIT: spin or sleep: what a rank does that waits for messages of the library. Ranks may differ. With
+  // spin it tests again and again, and gives its core away if there are more ranks than cores. With sleep it
+  // sleeps 50 us between two tests, for programs that have other work for the cores. Default spin.
+  bool sleeps = false;
   // MPIQ_CUDA: auto or off. auto (default): the library recognises GPU memory if the program has mapped a
   // CUDA driver. off: the library takes all memory for host memory.
   bool cuda = true;

@@ -43,7 +43,7 @@ Result<bool> Channel::open(MPI_Comm user_comm, Use use) {
   }
   MQ_TRY(find_first_rank(user_comm, first_rank_));
   lease_ = std::move(*taken);
-  comm_.emplace(lease_.comm->handle, is_crowded(1));
+  comm_.emplace(lease_.comm->handle, waiting_of(1));
   if (lease_.comm->nodes) take(*lease_.comm->nodes);
   pipelines_ = std::clamp(lease_.threads, usual_pipelines(comm_->size()), kMaxPipelines);
   return true;
@@ -59,7 +59,7 @@ Status Channel::find_nodes(MPI_Comm user_comm) {
 
 void Channel::take(const Nodes& nodes) {
   per_node_ = nodes.per_node;
-  comm_.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
+  comm_.emplace(lease_.comm->handle, waiting_of(nodes.ranks));
 }
 
 const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element, bool encodes_own,

@@ -3,7 +3,9 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <time.h>
 
+#include <cstdint>
 #include <string>
 
 #include "mpi_quant/base/comm.hpp"
@@ -19,6 +21,13 @@ inline Status mpi_status(int code, const char* function) noexcept {
   return status_of(Code::mpi_failed, [&] { return std::string(function) + ": " + text; });
 }
 
+// What a rank does that has waited a little while for a message.
+enum class Waiting : std::uint8_t {
+  spins,
+  yields,  // gives its core away: on a node with more ranks than cores its peers could not run
+  sleeps,  // MPIQ_WAIT
+};
+
 class MpiComm {
  public:
   struct Request {
@@ -26,8 +35,7 @@ class MpiComm {
     std::size_t room = 0;  // bytes that a receive has room for
   };
 
-  // crowded: this node has more ranks than cores, so that a rank that spins keeps its peers from running.
-  MpiComm(MPI_Comm comm, bool crowded) : comm_(comm), crowded_(crowded) {
+  MpiComm(MPI_Comm comm, Waiting waiting) : comm_(comm), waiting_(waiting) {
     (void)PMPI_Comm_rank(comm, &rank_);
     (void)PMPI_Comm_size(comm, &size_);
   }
@@ -63,7 +71,12 @@ class MpiComm {
     return {};
   }
   void idle() {
-    if (crowded_ && ++idle_calls_ > kSpins) (void)sched_yield();
+    if (waiting_ == Waiting::spins || ++idle_calls_ <= kSpins) return;
+    constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
+    if (waiting_ == Waiting::sleeps)
+      (void)nanosleep(&kNap, nullptr);
+    else
+      (void)sched_yield();
   }
   void busy() { idle_calls_ = 0; }
   MPI_Comm handle() const { return comm_; }
@@ -72,7 +85,7 @@ class MpiComm {
   static constexpr int kSpins = 200;  // some 10 us of MPI_Test: longer than a small message within a node
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  bool crowded_ = false;
+  Waiting waiting_ = Waiting::spins;
   int idle_calls_ = 0;
 };
 

@@ -183,11 +183,13 @@ Result<Nodes> nodes_of(MPI_Comm user_comm) {
   return nodes;
 }
 
-bool is_crowded(int ranks) {
+Waiting waiting_of(int ranks) {
+  if (env().ok() && env()->sleeps) return Waiting::sleeps;
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) != 0 ||
-         std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+  const bool is_crowded =
+      sched_getaffinity(0, sizeof cores, &cores) != 0 || std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+  return is_crowded ? Waiting::yields : Waiting::spins;
 }
 
 }  // namespace mq

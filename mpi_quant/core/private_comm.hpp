@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
 
 namespace mq {
 
@@ -61,8 +62,8 @@ Status no_communicator();
 
 // Collective. Needs one more communicator for a moment. If MPI has none left, each rank counts as a node.
 Result<Nodes> nodes_of(MPI_Comm user_comm);
-// True if there are more ranks than cores. Ranks are `ranks`, or more if the launcher says so; cores are
-// those that this rank may use.
-bool is_crowded(int ranks);
+// How ranks of a node wait on which there are so many, or more if the launcher says so. The cores are those
+// that this rank may use.
+Waiting waiting_of(int ranks);
 
 }  // namespace mq

@@ -190,7 +190,7 @@ constexpr std::array kPlans{
 };
 constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2],
                         &kGrid = *std::find_if(kPlans.begin(), kPlans.end(),
-                                               [](const PlanRow&row) { return row.make == make_grid; });
+                                               [](const PlanRow&row) { return row.name == "grid"; });
 
 // Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take fewest messages one after
 // the other; and those of kLongBytesOfRank bytes a rank or more, the library's chunk, have messages so long

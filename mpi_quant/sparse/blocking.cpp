@@ -18,7 +18,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   if (inter) return {Code::bad_argument, "comm is an intercommunicator"};
   MQ_TRY(mpi_status(PMPI_Comm_size(user_comm, &size), "MPI_Comm_size"));
   if (size == 1) {
-    comm_.emplace(MpiComm(user_comm, false));
+    comm_.emplace(MpiComm(user_comm, Waiting::spins));
     return {};
   }
   const Result<CommState*> found = CommState::obtain(user_comm, CommState::Initial::environment);

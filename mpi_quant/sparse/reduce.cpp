@@ -225,7 +225,7 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
     MQ_TRY(call.agree(sign(a, options, made, kSparseInit), local_error, none));
     run->out_values_ = a.out_values;
     run->in_values_ = a.in_values;
-    run->comm_ = call.state() != nullptr ? call.state()->channel.comm() : MpiComm(comm, false);
+    run->comm_ = call.state() != nullptr ? call.state()->channel.comm() : MpiComm(comm, Waiting::spins);
     sparse::KylixSettings settings = settings_of(options, made, call);
     MQ_TRY(take_tags(call, settings.first_tag));
     if (options.degrees.empty()) MQ_TRY(call.network(settings.network));

@@ -5,10 +5,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -51,6 +55,32 @@ class Requests : public Api {
 
 std::string method_of(const kernels::Codec& codec, const PlanRow& plan) {
   return std::string(codec.name) + "/" + std::string(plan.name);
+}
+
+// Processor time, so that a busy machine does not matter. Rank 1 comes late.
+TEST_F(Requests, with_MPIQ_WAIT_a_rank_that_waits_uses_little_of_its_core) {
+  if (const char* const wait = std::getenv("MPIQ_WAIT"); wait == nullptr || std::string_view(wait) != "sleep")
+    GTEST_SKIP() << "only with MPIQ_WAIT=sleep";
+  const Info info{{"mpiq_method", "int8"}};
+  const std::vector<float> x(100000, 1.0F);
+  std::vector<float> y(x.size());
+  (void)blocking(x, info);  // communicators are made now
+  for (const bool by_request : {false, true}) {
+    MPI_Barrier(comm);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const std::clock_t before = std::clock();
+    if (by_request) {
+      MPIQ_Request request = start(x, y, info, comm);
+      EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+    } else {
+      y = blocking(x, info);
+    }
+    const double used_s = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    if (rank != 1) {
+      EXPECT_LT(used_s, 0.15) << (by_request ? "request" : "blocking");
+    }
+    EXPECT_EQ(y[0], static_cast<float>(size));
+  }
 }
 
 TEST_F(Requests, non_blocking_and_persistent_calls_give_the_bits_of_blocking_ones) {

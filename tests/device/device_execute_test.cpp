@@ -99,6 +99,28 @@ TEST_F(DeviceExecute, devices_without_kernels_are_staged) {
   EXPECT_GT(Gpus::get().device(1).launches, 0);
 }
 
+// Over both plans of each. Half of the devices have no kernels in the end.
+TEST_F(DeviceExecute, broadcasts_and_reductions_to_a_root_give_the_bits_of_the_host) {
+  for (const bool staged : {false, true}) {
+    for (int i = 0; i < Gpus::kDevices && staged; ++i) Gpus::get().device(i).kernels = i % 2 != 0;
+    int turn = 0;
+    for (const Codec& codec : kernels::codecs())
+      for (const Collective collective : {Collective::bcast, Collective::reduce})
+        for (const std::uint64_t encoded_bytes : {1U, 1U << 30}) {
+          const int ranks = 3 + turn % 3;
+          Scene scene{&codec, plan_of(collective, encoded_bytes, ranks), ranks};
+          scene.root = turn % ranks;
+          scene.reduces = collective == Collective::reduce;
+          scene.in_place = !scene.reduces || turn % 5 == 0;
+          const auto kinds = [=](int rank) { return mixed(rank, turn); };
+          expect_same<float>({scene, [](int) { return Kinds{}; }, wire(turn)}, 2000, "all on devices");
+          expect_same<float>({scene, kinds, wire(turn + 1)}, 2000, "mixed");
+          expect_same<F16>({scene, kinds, wire(turn + 2)}, 500, "mixed");
+          ++turn;
+        }
+  }
+}
+
 TEST_F(DeviceExecute, inputs_may_still_be_under_way_and_results_may_come_in_stream_order) {
   for_each_device_scene({3}, [](Scene scene, int turn) {
     DeviceScene s{scene, [=](int rank) { return turn % 2 ? Kinds{} : mixed(rank, turn); }, wire(turn / 2)};

@@ -129,23 +129,25 @@ Status complete(C& comm, Execution<C>& execution, Tally& tally) {
   return execution.failure();
 }
 
+// Of a rank of a collective with a root.
+inline Parts parts_of_root(const Scene& scene, int rank, std::size_t n) {
+  const Range all{0, n}, of_root = rank == scene.root ? all : Range{};
+  return scene.reduces ? Parts{{}, all, of_root, {}, false, scene.root}
+                       : Parts{{}, of_root, all, {}, false, scene.root};
+}
+// A rank to which the result of a reduction does not belong.
+inline bool lacks_output(const Scene& scene, int rank) { return scene.reduces && rank != scene.root; }
+
 // The input and output of rank r. places: of an allgather.
 template <class T>
 void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& input, std::vector<T>& output,
                    std::vector<std::size_t>& places, Reduction& reduction) {
   reduction.count = input.size();
   const T* from = scene.in_place ? output.data() : input.data();
-  if (scene.root != kNobody) {
-    const Range all{0, input.size()};
-    const bool is_root = static_cast<int>(r) == scene.root;
-    if (scene.reduces)
-      reduction.parts = {{}, all, is_root ? all : Range{}, {}, false, scene.root};
-    else
-      reduction.parts = {{}, is_root ? all : Range{}, all, {}, false, scene.root};
-    if (scene.reduces && !is_root) {  // the result does not belong here
-      from = input.data();
-      std::fill(output.begin(), output.end(), T(7));
-    }
+  if (scene.root != kNobody) reduction.parts = parts_of_root(scene, static_cast<int>(r), input.size());
+  if (lacks_output(scene, static_cast<int>(r))) {
+    from = input.data();
+    std::fill(output.begin(), output.end(), T(7));
   }
   if (!scene.ends.empty()) {
     const std::size_t n = reduction.count = scene.ends.back(), begin = r == 0 ? 0 : scene.ends[r - 1];
