@@ -1,25 +1,20 @@
 """What all figures of scripts/plot share: one look per method, axes, legends, margins, and the three files of a figure.
 
-All plots use it, so that every figure of the project follows the same conventions.
+All plots use it, so that every figure of the project follows the same conventions. In a notebook (mpi_quant.plots) the same plots
+draw with the settings and the backend of the user, so nothing here changes them but use_style.
 """
 import csv
 import os
 import textwrap
 import zlib
 
-os.environ["MPLBACKEND"] = "Agg"  # no display is needed. matplotlib reads it when it is imported, and a notebook's names a module of its own
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib import ticker
+from matplotlib.legend import Legend
 
-import matplotlib  # noqa: E402
-
-matplotlib.rcdefaults()  # figures are the same whatever matplotlibrc the user has
-
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
-from matplotlib import ticker  # noqa: E402
-from matplotlib.legend import Legend  # noqa: E402
-
-from mpiq_results import bytes_label  # noqa: E402
-from mpiq_schema import DENSE, MPI_ALLREDUCE, SIMULATED, SIMULATED_FASTEST  # noqa: E402
+from mpiq_results import bytes_label
+from mpiq_schema import DENSE, MPI_ALLREDUCE, SIMULATED, SIMULATED_FASTEST
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
 # colour.
@@ -41,11 +36,17 @@ DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
 PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
 
-plt.rcParams.update({
+STYLE = {
     "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
     "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
-})
+}
+
+
+def use_style():
+    """For programs that write figures: these are the same whatever matplotlibrc the user has."""
+    plt.rcdefaults()
+    plt.rcParams.update(STYLE)
 
 
 def look(method):
@@ -98,9 +99,14 @@ def label(method, dtypes, function=MPI_ALLREDUCE):
 APART = ", simulated"  # ends the legend text of what is simulated, in figures of both kinds
 
 
-def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.0):
+def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.0, ax=None):
     """A figure with one panel per title, at most two side by side, and its axes. With `share`, all panels have the same
-    scales."""
+    scales. The only panel may be drawn on the axes `ax` of the user."""
+    if ax is not None:
+        if len(titles) > 1:
+            raise ValueError(f"one axes has room for one panel, and these points make {len(titles)}: {'; '.join(titles)}")
+        ax.set(title=titles[0], xlabel=xlabel, ylabel=ylabel)
+        return ax.figure, [ax]
     columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
     figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
@@ -222,15 +228,18 @@ def _handle(name, lines):
     return handle
 
 
-def legend(axis):
-    """Lists the curves of a panel on its right, in the order in which they end there, the highest first. Lines of one name are
-    one curve. Beside measured curves simulated ones have a legend of their own, below."""
+def legend(axis, beside=True):
+    """Lists the curves of a panel on its right, in the order in which they end there, the highest first; or inside of it. Lines of one
+    name are one curve. Beside measured curves simulated ones have a legend of their own, below."""
     curves = {}
     for line in axis.lines:
         if not line.get_label().startswith("_"):
             curves.setdefault(line.get_label(), []).append(line)
     ends = {name: right_end(lines) for name, lines in curves.items()}
     names = sorted(curves, key=lambda name: (-round(ends[name][1], 3), ends[name][0]))
+    if not beside:
+        axis.legend(handles=[_handle(name, curves[name]) for name in names], fontsize="small")
+        return
     groups = [group for group in ([n for n in names if not n.endswith(APART)], [n for n in names if n.endswith(APART)]) if group]
     places = {1: [("center left", 0.5)], 2: [("upper left", 1), ("lower left", 0)]}.get(len(groups), [])
     for group, (place, y) in zip(groups, places):
@@ -245,8 +254,12 @@ def legends(axis):
     return [child for child in axis.get_children() if isinstance(child, Legend)]
 
 
-def finish(figure, title, footer):
-    """Adds the legends. Keeps the title and the conditions of the measurement for lay_out or a page."""
+def finish(figure, title, footer, ax=None):
+    """Adds the legends. Keeps the title and the conditions of the measurement for lay_out or a page. A figure of the user, who gave
+    `ax`, gets the legend of these axes and no more."""
+    if ax is not None:
+        legend(ax, beside=False)
+        return
     figure.words = title, footer
     for axis in figure.axes:
         legend(axis)

@@ -2,6 +2,7 @@
 export use it. To get only the rows that count, use mpiq_results.read."""
 import dataclasses
 import json
+import math
 import os
 import tempfile
 
@@ -11,6 +12,21 @@ import numpy as np
 import mpiq_results
 import mpiq_schema as schema
 from mpiq_results import ResultsError, hdf5
+
+
+def known(value, kind):
+    """A Python number or text. None if the schema marks the value as unknown: NaN, -1 in a column of integers, no
+    repetition."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if kind == "f" and math.isnan(value) or kind == "i" and value == -1:
+        return None
+    return value
+
+
+def attribute(value):
+    return known(value, getattr(getattr(value, "dtype", None), "kind", ""))
 
 
 @dataclasses.dataclass
@@ -31,6 +47,12 @@ class Run:
         except ValueError:
             return {}
         return config if isinstance(config, dict) else {}
+
+    def facts(self):
+        """All of it as numbers, texts, lists and dicts; None for what is not known."""
+        tables = {name: [{c: known(line[c], table.dtype[c].kind) for c in table.dtype.names} for line in table]
+                  for name, table in sorted(self.tables.items())}
+        return {**{name: attribute(value) for name, value in sorted(self.attrs.items())}, "config": self.config(), **tables}
 
 
 @dataclasses.dataclass

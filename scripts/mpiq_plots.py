@@ -65,13 +65,14 @@ def series(points, value, low, high, x):
     return out
 
 
-def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **labels):
-    """Draws panels with a series for every method from (value, low, high) columns; returns figure, axes and rows of the CSV."""
+def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **options):
+    """Draws panels with a series for every method from (value, low, high) columns; returns figure, axes and rows of the CSV.
+    options: those of mpiq_figure.panels."""
     shown = [(key, series(keep(points), *columns, x)) for key, points in selection.panels()]
     shown = [(key, lines) for key, lines in shown if lines]
     if not shown:
         raise PlotError(f"{names_of(selection.results)}: no row has a value of {columns[0]}")
-    figure, axes = fig.panels([selection.panel_title(key) for key, _ in shown], ylabel, **labels)
+    figure, axes = fig.panels([selection.panel_title(key) for key, _ in shown], ylabel, **options)
     rows, looks = [], selection.looks(method for _, lines in shown for method in lines)
     for axis, (key, lines) in zip(axes, shown):
         for method, points in lines.items():

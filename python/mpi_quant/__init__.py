@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from mpi_quant import preload
+    from mpi_quant import plots, preload, results
     from mpi_quant._call import Request, allreduce, iallreduce, options
     from mpi_quant._library import Error
     from mpi_quant._parts import allgather, reduce_scatter
@@ -27,11 +27,11 @@ _PLACES = {
     "iallreduce": "_call", "library_info": "_state", "options": "_call", "reduce_scatter": "_parts", "residuals": "_residuals", "set_policy": "_state",
     "sparse_allreduce": "_sparse", "sparse_sum": "_sparse", "sparse_union": "_sparse", "stats": "_state", "wire_bound": "_state",
 }
-_MODULES = ("preload", "torch")
+_MODULES = ("plots", "preload", "results", "torch")
 
 __all__ = [
-    "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "iallreduce", "library_info", "options", "preload", "reduce_scatter", "residuals",
-    "set_policy", "sparse_allreduce", "sparse_sum", "sparse_union", "stats", "wire_bound",
+    "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "iallreduce", "library_info", "options", "plots", "preload", "reduce_scatter", "residuals",
+    "results", "set_policy", "sparse_allreduce", "sparse_sum", "sparse_union", "stats", "wire_bound",
 ]
 
 

@@ -38,13 +38,13 @@ def entries_of(selection):
 
 @plot("pareto", applies, read="""Up is faster, left is more accurate. The grey steps are the front: a method below them is beaten
 in both by another one. The error is that of one call, before feedback.""")
-def pareto(selection):
+def pareto(selection, ax=None):
     """The error against the speed-up of each method, at the largest size, with the front of the best."""
     panels = list(entries_of(selection))
     if not panels:
         raise PlotError(f"{names_of(selection.results)}: no row has a speed-up and an error above 0")
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in panels],
-                              f"speed-up over\n{selection.base_words()}", "relative L2 error, |x − sum| / |sum|")
+                              f"speed-up over\n{selection.base_words()}", "relative L2 error, |x − sum| / |sum|", ax=ax)
     rows = [row for _, _, entries in panels for row in entries]
     looks = selection.looks(row["method"] for row in rows)
     for axis, (_, _, entries) in zip(axes, panels):
@@ -61,5 +61,5 @@ def pareto(selection):
     low, high = ([row[c] for row in rows if np.isfinite(row[c])] for c in ("speedup_lo", "speedup_hi"))
     fig.log_axis(axes[0], 2, fig.PLAIN, min([0.6, *low]), max([2, *high]))
     fig.finish(figure, selection.title or "Error and speed-up", selection.footer(
-        "Markers are medians of paired ratios with their 95 % intervals, and the error of the first call."))
+        "Markers are medians of paired ratios with their 95 % intervals, and the error of the first call."), ax)
     return figure, rows

@@ -5,7 +5,7 @@ from matplotlib import ticker
 import mpiq_figure as fig
 from mpiq_plots import extent, plot
 from mpiq_selection import PlotError, best_dense_of, dense_words, names_of
-from plots.scaling import GROUP, curves, groups, refuse_half, title
+from .scaling import GROUP, curves, groups, refuse_half, title
 
 
 def found_in(points):

@@ -73,13 +73,13 @@ class Installed(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_the_command(self):
-        names = ("check", "compare", "export", "merge", "plot", "policy", "report")
+        names = ("check", "compare", "completion", "export", "merge", "plot", "policy", "quality", "report", "simulate", "sweep")
         code, out, _ = self.mpiq("--help")
         self.assertEqual((code, re.findall(r"^  (\w+) ", out, re.M)), (0, list(names)))
         self.assertEqual(self.mpiq("--version"), (0, f"mpiq {VERSION}\n", ""))
         self.assertEqual(self.mpiq("nonsense")[0], 2)
         self.assertRegex(self.mpiq()[2], "^mpiq: a command is needed\nusage: mpiq COMMAND")
-        for name in names:
+        for name in set(names) - {"completion"}:
             self.assertEqual(self.mpiq(name, "--version"), (0, f"mpiq {name} {VERSION}\n", ""))
         self.assertRegex(self.mpiq("plot", "--none")[2], "mpiq plot: error: ")
 
@@ -92,6 +92,19 @@ class Installed(unittest.TestCase):
             code, _, error = self.mpiq(*words)
             self.assertEqual(code, 0, (words, error))
         self.assertLessEqual({"shm-speedup.png", "shm-speedup.csv", "report.html"}, set(os.listdir(figures)))
+
+    @unittest.skipUnless(find_spec("h5py") and os.path.exists(f"{BUILD}/bin/mpiq-simulate") and os.path.exists(f"{BUILD}/bin/mpiq-bench"),
+                         "no h5py, or mpiq-bench and mpiq-simulate are not built")
+    def test_the_commands_find_the_installed_programs(self):
+        for name in ("mpiq-bench", "mpiq-simulate"):
+            os.symlink(f"{BUILD}/bin/{name}", f"{self.prefix}/bin/{name}")
+        out = os.path.join(self.folder.name, "made")
+        code, _, error = self.mpiq("simulate", "--out", out, "--links", "lab-1gbit", "--ranks", "2", "--sizes", "64K", "--methods", "mpi,bf16")
+        self.assertEqual((code, os.listdir(out)), (0, ["simulated-lab-1gbit.h5"]), error)
+        code, found, error = self.mpiq("sweep", f"{self.prefix}/share/mpi_quant/bench/sweeps/quick.toml", "--labs", "shm", "--dry-run")
+        self.assertEqual(code, 0, error)
+        self.assertRegex(found, r"(?m)^# \S+/quick\.toml: \d+ launches")
+        self.assertRegex(self.mpiq("quality", "-o", "x.csv")[2], "mpiq quality: error: --mnist: no folder ")
 
     @unittest.skipUnless(FAMILY, "no mpi4py")
     def test_the_package_finds_the_library_of_its_own_folder(self):

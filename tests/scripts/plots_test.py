@@ -28,6 +28,7 @@ import mpiq_results
 from mpiq_plots import PLOTS
 from mpiq_selection import Selection
 
+mpiq_figure.use_style()  # as the programs do
 KIB, MIB = 1 << 10, 1 << 20
 
 
