@@ -242,7 +242,8 @@ void Chooser::forget_times() {
 void Chooser::add_time(std::size_t i, double seconds) {
   Known& k = known_[i];
   const double gain = dense_s() - seconds, most_loss = (k.runs == 0 ? kMostFirstLoss : kMostLoss) * dense_s();
-  account_s_ = std::clamp(account_s_ + std::max(gain, -most_loss), -kMostLoss * dense_s(), kMost * dense_s());
+  const double least = std::min(account_s_, -kMostLoss * dense_s());  // judging may have cost more
+  account_s_ = std::clamp(account_s_ + std::max(gain, -most_loss), least, kMost * dense_s());
   totals_.saved_s += gain;
   if (gain < 0) {
     totals_.explored_s -= gain;

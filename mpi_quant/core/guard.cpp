@@ -120,24 +120,19 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
     return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
   keeps_result_ = *there;
-  const void* const input = call.input();
-  const Result<bool> input_there = is_on_device(input);
-  if (!input_there.ok()) return input_there.status();
-  keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
-  if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
+  MQ_TRY(copy_now(exact_.data(), call.input(), bytes_));
   if (window == nullptr)
-    greatest_ = with_elements(
-        element, exact_.data(), keeps_input_ ? exact_.data() : static_cast<const std::byte*>(input),
-        [&](auto*, const auto* x) { return greatest_magnitude(x, static_cast<std::size_t>(call.count)); });
+    greatest_ = with_elements(element, exact_.data(), exact_.data(), [&](auto*, const auto* x) {
+      return greatest_magnitude(x, static_cast<std::size_t>(call.count));
+    });
   // If the residual is gone with the context of a GPU, nothing waits any more.
   const bool waits = residual != nullptr && residual->still_there().ok();
   return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
-// The exact sum of this call alone, without other calls of its window.
-Status GuardedCall::sum_alone(const Call& call) {
-  return exact_sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
-}
+// The exact sum of this call alone, without other calls of its window. In place on all ranks, as MPI demands
+// it, although some may have given their vectors in place and others not.
+Status GuardedCall::sum_alone(const Call& call) { return exact_sum(MPI_IN_PLACE, exact_.data(), call); }
 
 Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
   const std::size_t n = call.output_range().n;

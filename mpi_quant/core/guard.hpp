@@ -91,9 +91,9 @@ class GuardedCall {
 
   GuardWindow* window_ = nullptr;
 
-  Buffer exact_, waiting_, delivered_;               // delivered_: copy of a result that is on a device
-  bool keeps_input_ = false, keeps_result_ = false;  // exact_ has the input; delivered_ gets the result
-  std::size_t bytes_ = 0;                            // of the input
+  Buffer exact_, waiting_, delivered_;  // exact_: the input first; delivered_: copy of a result on a device
+  bool keeps_result_ = false;           // delivered_ gets the result
+  std::size_t bytes_ = 0;               // of the input
   std::size_t result_begin_ = 0, result_bytes_ = 0;  // the bytes of the vector that are in the result
   double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;

@@ -1,6 +1,6 @@
 // Collectives in which ranks have different parts of the vector: reduce-scatters, allgathers, and broadcasts
-// and reductions to a root, where that has all of it. Here is how their arguments become a Call, and how MPI
-// makes them.
+// and reductions to a root, where the root has the whole vector. Here is how their arguments become a Call,
+// and how MPI makes them.
 #pragma once
 
 #include <mpi.h>

@@ -287,15 +287,16 @@ MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Da
  *
  * All ranks get the vector of one, the root. The root encodes it once. The encoded bytes travel unchanged,
  * and all ranks decode them, the root as well. So all ranks hold identical bits, and the root's own vector
- * becomes what the others have of it: it changes by the error of the method. This is for large parameters.
+ * becomes what the others have of it: it changes by the error of the method.
+ * Use it for large vectors, such as the parameters of a model.
  * Compressed are MPI_FLOAT, MPI_DOUBLE and the half types. Every other call goes to the MPI library
  * unchanged. All ranks have to give the same type: ranks of which only some give derived types get an error.
  *
  * Info keys: as in Reduce-scatter. With mpiq_key the root keeps a residual: what this call leaves out of its
  * vector is added to its vector in the next call. As in Allgather, this is right for deltas only, and the
  * same functions know these residuals. The residual stays on the rank that was the root, so let the vectors
- * of a key always have the same root. A key that an allgather uses as well belongs to as many elements
- * there. */
+ * of a key always have the same root. If an allgather uses the same key, this rank's part there must have as
+ * many elements. */
 
 /* Sends the root's vector to all. Collective. All ranks get identical bits.
  *
@@ -316,7 +317,7 @@ MPIQ_PUBLIC int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype,
  * The root gets the sum of the vectors of all ranks. Short vectors go up a tree of ranks, in which each rank
  * adds what it receives to its own vector, and encodes the sum for the next one. Of long vectors each rank
  * but the root adds up a slice, and sends the encoded sum to the root. So no rank sends more than one encoded
- * vector, and the root receives no more if vectors are long. Compressed are sums of the same types as in
+ * vector. The root receives no more than one if vectors are long. Compressed are sums of the same types as in
  * Allreduce.
  *
  * Info keys: as in Reduce-scatter. A key may serve calls with different roots, and those of Reduce-scatter

@@ -1,5 +1,5 @@
-// The plans of collectives with a root, which alone has the input or gets the result. In each, rank v of the
-// comments is the rank v places behind the root; so the root is rank 0 there.
+// The plans of collectives with a root, which alone has the input or gets the result. The comments number the
+// ranks from the root on: the root is rank 0, and rank v is v places behind it.
 
 #include <algorithm>
 #include <bit>
@@ -146,11 +146,11 @@ constexpr PlanRow kReduceOwners{
     "encoded slices to their owners, who add them, and the encoded sums to the root: 1 vector sent",
     make_reduce_owners};
 
-// A tree needs few messages, but the root of a broadcast then sends log2 P vectors w, and that of a spread
-// one, in P-1 messages. By cost.hpp both take the same time where the bytes that the spread saves, (log2 P -
-// 1) w, take as long as its messages. That is near these numbers on networks where a message costs as much as
-// 4 to 5 KB of its bytes; tests/plan/rooted_plan_test.cpp compares the times. A reduction's messages are
-// those of a broadcast backwards, so the same numbers serve.
+// A tree needs few messages, but the root of a broadcast then sends log2 P vectors w. The root of a spread
+// sends one, in P-1 messages. By cost.hpp both take the same time where the bytes that the spread saves,
+// (log2 P - 1) w, take as long as its messages. That is near these numbers on networks where a message costs
+// as much as 4 to 5 KB of its bytes; tests/plan/rooted_plan_test.cpp compares the times. A reduction's
+// messages are those of a broadcast backwards, so the same numbers serve.
 constexpr std::uint64_t kTreeBytes = 8 << 10, kTreeBytesOfRank = 1 << 10;
 
 bool takes_tree(std::uint64_t encoded_bytes, int ranks) {
