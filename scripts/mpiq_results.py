@@ -313,6 +313,8 @@ EXCLUSIVE = {"bound": (("rel", "abs"),), "rangefloat": (("eps", "range"),), "thr
 def method_words(row):
     """The name of the method in --methods, from columns that every file has: mpi, mpi/ring, onebit/direct,
     onebit(block=512)/direct. Of two parameters that exclude each other it has the one that counts: 0 switches the first one off."""
+    if row["compressor"] == "auto":
+        return str(row["method"])  # files with auto have this column, and no other one has its limit
     if row["compressor"] in ("none", ""):
         return row["algorithm"] if row["algorithm"] in schema.DENSE else f"mpi/{row['algorithm']}"
     params = dict(pair.split("=", 1) for pair in row["comp_params"].split(",") if "=" in pair)
