@@ -74,9 +74,9 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                                           : "kylix and fused give each rank the values at its own indices, "
                                             "the others all");
   if (o.collective == mq::Collective::reduce_scatter)
-    text += "# reduce_scatter: the size is that of the whole vector that a rank gives; it gets a part\n";
+    text += "# reduce_scatter: the size counts the whole vector, which a rank gives; it gets a part\n";
   if (o.collective == mq::Collective::allgather)
-    text += "# allgather: the size is that of the whole vector that a rank gets; it gives a part\n";
+    text += "# allgather: the size counts the whole vector, which a rank gets; it gives a part\n";
   text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
   text += fmt::format(
       "# algbw = size / time, busbw = algbw {}(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n",

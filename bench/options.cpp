@@ -95,13 +95,12 @@ struct Subcommand {
 constexpr std::array kSubcommands{
     Subcommand{"allreduce", kAllreduce, "sweep sizes x types x ranks x methods; start it with mpiexec",
                take_dense},
-    Subcommand{
-        "reduce_scatter", kReduceScatter,
-        "the same with reduce-scatters: a size is that of the whole vector that each rank gives, and a "
-        "rank gets its part of the sum",
-        take_reduce_scatter},
+    Subcommand{"reduce_scatter", kReduceScatter,
+               "the same with reduce-scatters: a size counts the whole vector, which each rank gives, and a "
+               "rank gets its part of the sum",
+               take_reduce_scatter},
     Subcommand{"allgather", kAllgather,
-               "the same with allgathers: a size is that of the whole vector that each rank gets, and a rank "
+               "the same with allgathers: a size counts the whole vector, which each rank gets, and a rank "
                "gives its part",
                take_allgather},
     Subcommand{"sparse", kSparse,

@@ -17,8 +17,8 @@ namespace mq {
 
 struct Call;
 
-// The elements of each part, as the caller gave them: one number for all parts, or an array by rank. With a
-// root: those of the vector.
+// The elements of each part, as the caller gave them: one number for all parts, or an array by rank. If
+// there is a root: the elements of the vector.
 struct PartCounts {
   MPI_Count each = 0;
   const int* by_rank = nullptr;

@@ -16,23 +16,6 @@ namespace {
 
 constexpr double kHello = sizeof(Hello);
 
-SimulatedCall call_of(const char* method, std::size_t count, int ranks) {
-  SimulatedCall call;
-  call.method = *parse_method(method);
-  call.count = count;
-  call.ranks = ranks;
-  return call;
-}
-
-SimulatedResult run(const SimulatedCall& call, const Network& n, const Rates& rates = Rates::constant(0)) {
-  const Status status = check(call, n, rates);
-  EXPECT_TRUE(status.ok()) << status.text();
-  SimulatedResult result = simulate(call, n, rates);
-  EXPECT_TRUE(result.status.ok()) << result.status.text();
-  EXPECT_EQ(result.leaked, 0u);
-  return result;
-}
-
 constexpr std::array kHalves{Collective::reduce_scatter, Collective::allgather};
 
 SimulatedCall half_of(Collective collective, const char* method, std::size_t count, int ranks) {

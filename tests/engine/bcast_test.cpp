@@ -10,33 +10,10 @@
 #include <limits>
 #include <string>
 
-#include "tests/engine/scene.hpp"
+#include "tests/engine/rooted_scene.hpp"
 
 namespace mq::test {
 namespace {
-
-constexpr std::uint64_t kShort = 1, kLong = std::uint64_t{1} << 40;  // bytes: for a tree, and for a spread
-
-Scene bcast_of(const Codec& codec, int ranks, int root, std::uint64_t bytes) {
-  Scene scene{&codec, plan_of(Collective::bcast, bytes, ranks), ranks};
-  scene.root = root;
-  scene.in_place = true;  // what others had in the buffer is not to be seen in the result
-  return scene;
-}
-
-template <class F>
-void for_each_bcast(const F& property) {
-  const auto codecs = kernels::codecs();
-  const std::vector<int> all = rank_counts();
-  for (std::size_t c = 0; c < codecs.size(); ++c)
-    for (const std::uint64_t bytes : {kShort, kLong})
-      for (std::size_t turn = 0; turn < 2; ++turn) {
-        const int ranks = all[(c + turn * (all.size() / 2)) % all.size()];
-        const auto p = static_cast<std::size_t>(ranks);
-        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, p - 1, p, 64 * p + 5, std::size_t{5000}})
-          property(bcast_of(codecs[c], ranks, static_cast<int>((c + n) % p), bytes), n);
-      }
-}
 
 // The vector of the root and its old residual are what arrives and what the root still has.
 template <class T>
@@ -61,7 +38,7 @@ void expect_broadcast(const Scene& scene, std::size_t n) {
 }
 
 TEST(Bcast, all_ranks_hold_the_same_bits_and_nothing_is_lost) {
-  for_each_bcast([](const Scene& scene, std::size_t n) {
+  for_each_rooted(Collective::bcast, [](const Scene& scene, std::size_t n) {
     expect_broadcast<float>(scene, n);
     if (scene.ranks <= 5) expect_broadcast<double>(scene, n);
     if (scene.ranks <= 5) expect_broadcast<F16>(scene, n);
@@ -74,9 +51,9 @@ TEST(Bcast, without_feedback_both_plans_and_all_roots_give_what_one_encode_decod
     if (codec.unbiased(kernels::preset_params(codec))) continue;  // its random numbers differ with the cuts
     constexpr std::size_t kN = 64 * 12;                           // whole blocks in each chunk
     std::vector<float> expected;
-    for (const std::uint64_t bytes : {kShort, kLong})
+    for (const std::uint64_t bytes : kShortAndLong)
       for (const int root : {0, 1, 3}) {
-        Scene scene = bcast_of(codec, 4, root, bytes);
+        Scene scene = rooted(Collective::bcast, codec, 4, root, bytes);
         scene.feedback = false;
         Vectors<float> x = inputs<float>(4, kN);
         x[static_cast<std::size_t>(root)] = inputs<float>(1, kN)[0];
@@ -94,7 +71,7 @@ TEST(Bcast, without_feedback_both_plans_and_all_roots_give_what_one_encode_decod
 }
 
 TEST(Bcast, messages_are_as_many_and_as_long_as_the_plan_says) {
-  for_each_bcast([](const Scene& scene, std::size_t n) {
+  for_each_rooted(Collective::bcast, [](const Scene& scene, std::size_t n) {
     const Vectors<float> x = inputs<float>(scene.ranks, n);
     const Outcome<float> got = run(scene, x, zeros<float>(scene.ranks, n));
     const std::string where = scene.describe(n);
@@ -117,9 +94,9 @@ TEST(Bcast, messages_are_as_many_and_as_long_as_the_plan_says) {
 
 TEST(Bcast, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs())
-    for (const std::uint64_t bytes : {kShort, kLong}) {
+    for (const std::uint64_t bytes : kShortAndLong) {
       constexpr std::size_t kN = 3 * kChunkBytes / 4 + 77;
-      Scene scene = bcast_of(codec, 3, 1, bytes);
+      Scene scene = rooted(Collective::bcast, codec, 3, 1, bytes);
       const Vectors<float> x = inputs<float>(3, kN);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, kN));
       expect_sound(expected, scene.describe(kN));
@@ -137,10 +114,10 @@ TEST(Bcast, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
 // Who passes a damaged message on has an error, and so have those who get it from there.
 TEST(Bcast, a_damaged_message_is_an_error_of_all_who_get_it_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
-    for (const std::uint64_t bytes : {kShort, kLong})
+    for (const std::uint64_t bytes : kShortAndLong)
       for (const int ranks : {3, 4, 8})
         for (int damage = 0; damage < kDamages; ++damage) {
-          Scene scene = bcast_of(codec, ranks, 1, bytes);
+          Scene scene = rooted(Collective::bcast, codec, ranks, 1, bytes);
           const Vectors<float> x = inputs<float>(ranks, 999);
           const Outcome<float> sound = run(scene, x, zeros<float>(ranks, 999));
           std::atomic<int> messages = 0, victim = -1;

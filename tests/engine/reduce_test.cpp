@@ -10,33 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "tests/engine/scene.hpp"
+#include "tests/engine/rooted_scene.hpp"
 
 namespace mq::test {
 namespace {
-
-constexpr std::uint64_t kShort = 1, kLong = std::uint64_t{1} << 40;  // bytes: for a tree, and for owners
-
-Scene reduction_of(const Codec& codec, int ranks, int root, std::uint64_t bytes) {
-  Scene scene{&codec, plan_of(Collective::reduce, bytes, ranks), ranks};
-  scene.root = root;
-  scene.reduces = true;
-  return scene;
-}
-
-template <class F>
-void for_each_reduction(const F& property) {
-  const auto codecs = kernels::codecs();
-  const std::vector<int> all = rank_counts();
-  for (std::size_t c = 0; c < codecs.size(); ++c)
-    for (const std::uint64_t bytes : {kShort, kLong})
-      for (std::size_t turn = 0; turn < 2; ++turn) {
-        const int ranks = all[(c + turn * (all.size() / 2)) % all.size()];
-        const auto p = static_cast<std::size_t>(ranks);
-        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, p - 1, p, 64 * p + 5, std::size_t{5000}})
-          property(reduction_of(codecs[c], ranks, static_cast<int>((c + n) % p), bytes), n);
-      }
-}
 
 // All ranks ended well, and only the root's output is written. The root's result takes rank 0's place.
 template <class T>
@@ -62,7 +39,7 @@ void expect_reduced(const Scene& scene, std::size_t n) {
 }
 
 TEST(Reduce, the_root_gets_the_sum_others_nothing_and_nothing_is_lost) {
-  for_each_reduction([](const Scene& scene, std::size_t n) {
+  for_each_rooted(Collective::reduce, [](const Scene& scene, std::size_t n) {
     expect_reduced<float>(scene, n);
     if (scene.ranks <= 5) expect_reduced<double>(scene, n);
     if (scene.ranks <= 5) expect_reduced<F16>(scene, n);
@@ -71,7 +48,7 @@ TEST(Reduce, the_root_gets_the_sum_others_nothing_and_nothing_is_lost) {
 }
 
 TEST(Reduce, in_place_and_out_of_place_agree) {
-  for_each_reduction([](Scene scene, std::size_t n) {
+  for_each_rooted(Collective::reduce, [](Scene scene, std::size_t n) {
     const Vectors<float> x = inputs<float>(scene.ranks, n);
     const std::string where = scene.describe(n);
     for (const bool feedback : {false, true}) {
@@ -93,10 +70,11 @@ TEST(Reduce, exact_sums_are_those_of_an_allreduce) {
     if (!codec.exact_sums) continue;
     ++tested;
     for (const int ranks : {2, 3, 5, 8})
-      for (const std::uint64_t bytes : {kShort, kLong}) {
+      for (const std::uint64_t bytes : kShortAndLong) {
         constexpr std::size_t kN = 3000;
         const Vectors<float> x = inputs<float>(ranks, kN);
-        Scene scene = reduction_of(codec, ranks, ranks - 1, bytes), whole{&codec, find_plan("direct"), ranks};
+        Scene scene = rooted(Collective::reduce, codec, ranks, ranks - 1, bytes),
+              whole{&codec, find_plan("direct"), ranks};
         scene.feedback = whole.feedback = false;
         const Outcome<float> all = run(whole, x, zeros<float>(ranks, kN));
         const Outcome<float> got = sound(scene, run(scene, x, zeros<float>(ranks, kN)), scene.describe(kN));
@@ -108,7 +86,7 @@ TEST(Reduce, exact_sums_are_those_of_an_allreduce) {
 }
 
 TEST(Reduce, each_rank_sends_one_vector_in_as_many_messages_as_the_plan_says) {
-  for_each_reduction([](const Scene& scene, std::size_t n) {
+  for_each_rooted(Collective::reduce, [](const Scene& scene, std::size_t n) {
     const Outcome<float> got = run(scene, inputs<float>(scene.ranks, n), zeros<float>(scene.ranks, n));
     const bool is_tree = scene.plan->name == "reduce_tree";
     for (std::size_t r = 0; r < got.tally.size(); ++r) {
@@ -121,9 +99,9 @@ TEST(Reduce, each_rank_sends_one_vector_in_as_many_messages_as_the_plan_says) {
 
 TEST(Reduce, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs())
-    for (const std::uint64_t bytes : {kShort, kLong}) {
+    for (const std::uint64_t bytes : kShortAndLong) {
       constexpr std::size_t kN = 3 * kChunkBytes / 4 + 77;
-      Scene scene = reduction_of(codec, 3, 1, bytes);
+      Scene scene = rooted(Collective::reduce, codec, 3, 1, bytes);
       const Vectors<float> x = inputs<float>(3, kN);
       const std::string where = scene.describe(kN);
       const Outcome<float> expected = sound(scene, run(scene, x, zeros<float>(3, kN)), where);
@@ -139,10 +117,10 @@ TEST(Reduce, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
 
 TEST(Reduce, a_damaged_message_is_an_error_of_its_receiver_and_of_the_root_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
-    for (const std::uint64_t bytes : {kShort, kLong})
+    for (const std::uint64_t bytes : kShortAndLong)
       for (const int ranks : {3, 4, 8})
         for (int damage = 0; damage < kDamages; ++damage) {
-          Scene scene = reduction_of(codec, ranks, 1, bytes);
+          Scene scene = rooted(Collective::reduce, codec, ranks, 1, bytes);
           std::atomic<int> messages = 0, victim = -1;
           scene.tamper = damage_second(damage, messages, victim);
           const Outcome<float> got = run(scene, inputs<float>(ranks, 999), zeros<float>(ranks, 999));

@@ -81,9 +81,9 @@ class Parted(WithFiles):
         self.assertIn("collective: reduce_scatter in the file, allgather now", refused.stderr)
 
     def test_the_head_says_what_the_size_counts_and_how_bandwidths_are_meant(self):
-        for collective, what in (("reduce_scatter", "that a rank gives; it gets a part"), ("allgather", "that a rank gets; it gives a part")):
+        for collective, what in (("reduce_scatter", "which a rank gives; it gets a part"), ("allgather", "which a rank gets; it gives a part")):
             said = self.bench(collective, 2).stdout
-            self.assertIn(f"# {collective}: the size is that of the whole vector {what}", said)
+            self.assertIn(f"# {collective}: the size counts the whole vector, {what}", said)
             self.assertIn("busbw = algbw (P-1)/P", said)
             self.assertIn(f"uncompressed optimal {collective}", said)
 

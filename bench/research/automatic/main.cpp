@@ -107,7 +107,7 @@ void change(World& world, std::string_view scenario) {
 }
 
 struct Line {
-  double of_best = 0;  // mean of the calls' times, each divided by that of the best method within the limit
+  double of_best = 0;  // mean over the calls: their time over the time of the best method within the limit
   double worst_window = 0;  // the greatest mean of 200 calls in a row, divided by MPI's
   int over_limit = 0;       // results
 };

@@ -108,7 +108,7 @@ class DenseRank {
     return {};
   }
 
-  // Of a reduce-scatter. In the end a rank of the core has its own part, and that of the neighbour.
+  // A reduce-scatter. In the end a rank of the core has its own part and the part of its neighbour.
   Status halving(const Core& me) {
     int first = 0;
     for (int bit = me.size / 2; bit > 0; bit /= 2) {
@@ -133,7 +133,8 @@ class DenseRank {
     return {};
   }
 
-  // Of an allgather: a rank has its part and those of the ranks behind it, and gets as many that follow.
+  // An allgather: a rank has its own part and the parts of some ranks behind it. In each step it gets as many
+  // parts, which follow them.
   Status bruck() {
     const int p = comm_.size(), rank = comm_.rank();
     for (int hop = 1; hop < p; hop *= 2) {

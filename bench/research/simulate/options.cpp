@@ -72,8 +72,8 @@ void add_network_options(CLI::App& app, SimulateOptions& o, Words& w) {
 void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option(
          "--collective", w.collective,
-         "allreduce; reduce_scatter, where a size is that of the vector that a rank gives; allgather, where "
-         "it is that of the vector that a rank gets")
+         "allreduce; reduce_scatter, where a size counts the vector that a rank gives; allgather, where it "
+         "counts the vector that a rank gets")
       ->check(CLI::IsMember({"allreduce", "reduce_scatter", "allgather"}))
       ->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
