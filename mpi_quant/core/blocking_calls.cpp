@@ -17,7 +17,7 @@ struct BlockingCalls final : Extension {
   RunningCall run;
 };
 
-const ExtensionKind kind([](CommState& state) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_blocking([](CommState& state) -> std::unique_ptr<Extension> {
   return std::make_unique<BlockingCalls>(state);
 });
 
@@ -34,7 +34,9 @@ Status meet(CommState& state, std::string_view what) {
 
 }  // namespace
 
-RunningCall& blocking_run(CommState& state) { return static_cast<BlockingCalls&>(state.extension(kind)).run; }
+RunningCall& blocking_run(CommState& state) {
+  return static_cast<BlockingCalls&>(state.extension(kind_of_blocking)).run;
+}
 
 Result<bool> activate(CommState& state, MPI_Comm user_comm, Use use) {
   Channel& channel = state.channel;

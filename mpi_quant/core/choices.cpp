@@ -176,12 +176,12 @@ Choices::~Choices() {
   }
 }
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_choices([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<Choices>();
 });
 
 Choices& choices_of(const CommState& state) {
-  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind));
+  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind_of_choices));
 }
 
 // Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known:

@@ -41,7 +41,7 @@
 namespace mq {
 namespace {
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_mirrors([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<MirrorTable>();
 });
 
@@ -65,8 +65,6 @@ struct Header {
 struct Graph {
   std::vector<int> sources, destinations;
 };
-
-Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
 Status check(const Mix& m) {
   if (m.count < 0) return bad_argument("count " + std::to_string(m.count) + " is negative");
@@ -137,7 +135,7 @@ class Round {
   Status exchange();
   void add_traffic();
   double out_neighbours() const { return static_cast<double>(graph_.destinations.size()); }
-  MirrorTable& table() const { return static_cast<MirrorTable&>(state_.extension(kind)); }
+  MirrorTable& table() const { return static_cast<MirrorTable&>(state_.extension(kind_of_mirrors)); }
   std::byte* wire() const { return mirrors_->wire.data(); }
   T* news() const { return reinterpret_cast<T*>(mirrors_->scratch.data()); }
   T* decoded() const { return news() + n_; }
