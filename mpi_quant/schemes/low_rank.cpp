@@ -26,10 +26,10 @@
 
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/float_mode.hpp"
-#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/low_rank.hpp"
 
