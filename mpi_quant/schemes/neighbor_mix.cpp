@@ -162,15 +162,15 @@ class Round {
 template <class T>
 Status Round<T>::choose(const CallOptions& options, int size) {
   const std::scoped_lock lock(state_.mutex);
-  CallKey call;
-  call.bytes = n_ * sizeof(T);
-  call.ranks = size;
-  call.element = kElement;
-  call.number = number_;
-  call.comm = state_.policy.comm_name;
+  CallKey key;
+  key.bytes = n_ * sizeof(T);
+  key.ranks = size;
+  key.element = kElement;
+  key.number = number_;
+  key.comm = state_.policy.comm_name;
   const Call call{MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm};
   const Decision decision =
-      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .call_key = &call});
+      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .call_key = &key});
   state_.stats.declined_calls += decision.declined;
   method_ = decision.method;
   if (method_.exact()) {
