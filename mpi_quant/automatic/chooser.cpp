@@ -374,7 +374,9 @@ bool Chooser::judged(double error) {
   pay(kJudging * dense_s());
   ++totals_.judgements;
   constexpr double kCost = 0.008, kMostCalls = 1e6;
-  const double between = std::min(kJudging * dense_s() / (kCost * std::max(time(k), 1e-9)), kMostCalls);
+  // A file may have no times. MPI's is then taken to be that of the candidate.
+  const bool is_timed = dense_s() > 0 && time(k) > 0;
+  const double between = std::min(kJudging / kCost * (is_timed ? dense_s() / time(k) : 1), kMostCalls);
   k.next_judged = totals_.calls + static_cast<std::uint64_t>(between);
   ++k.judgements;
   totals_.worst_error = std::max(totals_.worst_error, error);
@@ -432,13 +434,15 @@ std::uint16_t Chooser::state() const {
 void Chooser::freeze(const KnownClass* known) {
   frozen_ = 0;
   if (known == nullptr) return;
-  const std::string wanted = to_string(known->method);
-  for (std::size_t i = 1; i < candidates_.size(); ++i)
-    if (to_string(candidates_[i].method) == wanted) frozen_ = i;
-  if (const auto named = candidate_for(calls_, candidates_, known->method); frozen_ == 0 && named) {
-    frozen_ = candidates_.size();
-    candidates_.push_back(*named);
-    known_.emplace_back();
+  if (const auto named = candidate_for(calls_, candidates_, known->method)) {
+    const std::string wanted = to_string(named->method);
+    for (std::size_t i = 1; i < candidates_.size(); ++i)
+      if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+    if (frozen_ == 0) {
+      frozen_ = candidates_.size();
+      candidates_.push_back(*named);
+      known_.emplace_back();
+    }
   }
   margin_ = known->margin;
   const auto set = [&](std::size_t i, double seconds) {
