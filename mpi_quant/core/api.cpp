@@ -31,8 +31,8 @@ std::size_t bound_of(const Method& method, std::size_t n, kernels::Element eleme
   reduction.memory.rule = &rule;
   reduction.memory.ops = rule.ops == nullptr ? nullptr : rule.ops(element, kernels::Isa::scalar);
   reduction.memory.terms = rule.terms(method.memory_params);
-  const PlanFacts facts;
-  reduction.facts = &facts;
+  const PlanIndex plan_index;
+  reduction.plan_index = &plan_index;
   return wire_bound(reduction, n);
 }
 

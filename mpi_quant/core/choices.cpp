@@ -176,12 +176,12 @@ Choices::~Choices() {
   }
 }
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_choices([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<Choices>();
 });
 
 Choices& choices_of(const CommState& state) {
-  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind));
+  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind_of_choices));
 }
 
 // Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known:
@@ -217,7 +217,7 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
 Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept {
   Choices& choices = choices_of(*s.state);
   Chosen chosen;
-  chosen.bytes = s.facts->bytes;
+  chosen.bytes = s.call_key->bytes;
   chosen.teaches = s.is_blocking;
   if (chosen.bytes == 0) return {};
   const int size = size_class(chosen.bytes);
@@ -229,7 +229,7 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       CallClass calls;
       calls.bytes = size_of_class(size);
       calls.element = *s.element;
-      calls.ranks = s.facts->ranks;
+      calls.ranks = s.call_key->ranks;
       calls.limit = limit;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state)).first;
     } catch (const std::bad_alloc&) {

@@ -33,14 +33,14 @@ void Residuals::Entry::free_memory() noexcept {
 
 void Residuals::Entry::restart() noexcept {
   free_memory();
-  stamp = since = stood = 0;
+  version = calls_since_exact = calls_skipped = 0;
 }
 
 void Residuals::Entry::end_estimates() noexcept {
   if (!has_estimates()) return;
   if (on_device.data() != nullptr || buffer.data() == nullptr) return restart();
   std::memset(buffer.data(), 0, bytes());
-  stamp = since = stood = 0;
+  version = calls_since_exact = calls_skipped = 0;
 }
 
 Status Residuals::Entry::set_aside() {

@@ -12,7 +12,7 @@
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
 #include "mpi_quant/preload/watch.hpp"
-#include "mpi_quant/report/call_record.hpp"
+#include "mpi_quant/report/reported_call.hpp"
 
 namespace mq {
 namespace {
@@ -89,8 +89,8 @@ int intercepted_call(const Call& call) {
   AdvisedCall advised(call, asked.is_advisable());
   const std::uint64_t resumed = ticks();
   const int code = answer(call, outcome);
-  const CallRecord record{outcome.reason, asked.feedback(),    asked.site(),
-                          asked.method(), asked.guard_error(), asked.work()};
+  const ReportedCall record{outcome.reason, asked.feedback(),    asked.site(),
+                            asked.method(), asked.guard_error(), asked.work()};
   record.take(call, middle - begin + (ticks() - resumed));
   advised.after(code == MPI_SUCCESS);
   return code;

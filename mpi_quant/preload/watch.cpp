@@ -63,27 +63,27 @@ std::string command_line() {
   return text;
 }
 
-ReportFacts facts_of_run(double elapsed_s, int ranks) {
-  ReportFacts facts;
-  facts.mode = kModes[static_cast<std::size_t>(env()->mode)];
+RunInfo info_of_run(double elapsed_s, int ranks) {
+  RunInfo info;
+  info.mode = kModes[static_cast<std::size_t>(env()->mode)];
   const Result<Policy> policy = Policy::parse(env()->policy);
-  facts.policy = policy.ok() ? policy->to_string() : env()->policy;
-  facts.version = std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
-                  std::to_string(MPIQ_VERSION_PATCH);
+  info.policy = policy.ok() ? policy->to_string() : env()->policy;
+  info.version = std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
+                 std::to_string(MPIQ_VERSION_PATCH);
   std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1);
   int length = 0;
   (void)PMPI_Get_library_version(text.data(), &length);
-  facts.mpi = first_line(text.data());
-  facts.command = command_line();
+  info.mpi = first_line(text.data());
+  info.command = command_line();
   if (const char* const local_error = device_unusable_reason())
-    facts.gpu = local_error;
+    info.gpu = local_error;
   else if (const char* const reason = staging_reason())
-    facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
-  for (const Mistyped& mistyped : mistyped_variables()) facts.mistyped.push_back(words(mistyped));
-  facts.choices = choice_summaries();
-  facts.elapsed_s = elapsed_s;
-  facts.ranks = ranks;
-  return facts;
+    info.gpu = std::string("vectors are copied to the host and back: ") + reason;
+  for (const Mistyped& mistyped : mistyped_variables()) info.mistyped.push_back(words(mistyped));
+  info.choices = choice_summaries();
+  info.elapsed_s = elapsed_s;
+  info.ranks = ranks;
+  return info;
 }
 
 // Seconds so far in which this process was ready to run but had no core; 0 if the system does not say.
@@ -101,17 +101,17 @@ Cores cores_of_rank(double elapsed_s) {
   return cores;
 }
 
-RankFacts facts_of_rank() {
-  RankFacts facts;
+RankInfo info_of_rank() {
+  RankInfo info;
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
-    facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    info.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   const HeldMemory held = held_memory();
-  facts.scratch_bytes = held.scratch_bytes;
-  facts.residual_bytes = held.residual_bytes;
-  facts.unfinished_requests = unfinished_requests();
-  facts.unknown_commands = unknown_commands();
-  return facts;
+  info.scratch_bytes = held.scratch_bytes;
+  info.residual_bytes = held.residual_bytes;
+  info.unfinished_requests = unfinished_requests();
+  info.unknown_commands = unknown_commands();
+  return info;
 }
 
 // The record of this rank, with ticks converted into seconds.
@@ -126,14 +126,14 @@ Record finished_record(double elapsed_s) {
 
 // What one rank sends: this head, its record, its samples.
 struct Head {
-  RankFacts facts;
+  RankInfo info;
   Cores cores;
   std::uint64_t mode = 0, record_bytes = 0;
 };
 
 std::string bring(double elapsed_s) {
   const std::string record = to_text(finished_record(elapsed_s));
-  const Head head{facts_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
+  const Head head{info_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
                   record.size()};
   std::string text(reinterpret_cast<const char*>(&head), sizeof head);
   text += record;
@@ -142,7 +142,7 @@ std::string bring(double elapsed_s) {
 
 // What all ranks have sent.
 struct Evidences {
-  std::vector<RankFacts> facts;
+  std::vector<RankInfo> info;
   std::vector<Record> records;
   std::vector<Samples> samples;
   Cores cores;
@@ -163,7 +163,7 @@ struct Evidences {
           samples.back() = {};
         all_advise = all_advise && advises;
       }
-      facts.push_back(head.facts);
+      info.push_back(head.info);
       add(head.cores);
     }
   }
@@ -232,7 +232,7 @@ std::string text_of(const Report& report, const Evidence& evidence, bool json) {
   std::array<char, 200> spent;
   (void)std::snprintf(spent.data(), spent.size(),
                       "The advisor took %.3g s of rank 0's %.3g s, and %.3g s at the end.\n",
-                      advisor_seconds(), report.facts.elapsed_s, now_s() - start_s - report.facts.elapsed_s);
+                      advisor_seconds(), report.info.elapsed_s, now_s() - start_s - report.info.elapsed_s);
   return to_table(report) + "\n" + advice_text(evidence) + spent.data();
 }
 
@@ -253,7 +253,7 @@ Status conclude_together(const std::string& mine, double elapsed_s, int rank, in
     evidence.validations = field.validations;
   }
   if (rank != 0) return {};
-  const Report report = merge(facts_of_run(elapsed_s, size), all.records, all.facts);
+  const Report report = merge(info_of_run(elapsed_s, size), all.records, all.info);
   write(text_of(report, evidence, env()->report.ends_with(".json")), env()->report);
   return {};
 }
@@ -263,7 +263,7 @@ void conclude_alone(const std::string& mine, double elapsed_s, int rank, int siz
   const Evidences own({mine});
   const Evidence evidence{own.records, own.samples, {}, {}, own.cores, env()->advise_error};
   const std::string& path = env()->report;
-  const Report report = merge(facts_of_run(elapsed_s, size), own.records, own.facts);
+  const Report report = merge(info_of_run(elapsed_s, size), own.records, own.info);
   write(text_of(report, evidence, path.ends_with(".json")),
         path == "-" ? path : path + "." + std::to_string(rank));
   (void)std::fprintf(

@@ -1,4 +1,4 @@
-#include "mpi_quant/report/call_record.hpp"
+#include "mpi_quant/report/reported_call.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -122,7 +122,7 @@ ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
   }
 }
 
-void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
+void ReportedCall::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr) return;
   try {
@@ -134,7 +134,7 @@ void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
   }
 }
 
-void CallRecord::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
+void ReportedCall::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
   add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && work.wire_bytes == 0) return;
