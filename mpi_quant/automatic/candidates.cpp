@@ -103,9 +103,7 @@ std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
 std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
                                            const Method& method) {
   const bool is_half = kernels::element_bytes(calls.element) < sizeof(float);
-  if (is_half || method.exact() || method.plan == nullptr || method.scheme != nullptr ||
-      method.memory != nullptr)
-    return {};
+  if (is_half || method.exact() || method.scheme != nullptr || method.memory != nullptr) return {};
   const auto same = std::find_if(listed.begin() + 1, listed.end(), [&](const AutoCandidate& other) {
     return other.method.codec == method.codec && other.method.params == method.params;
   });
@@ -116,7 +114,8 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
   AutoCandidate candidate = same == listed.end() ? AutoCandidate{} : *same;
   if (same == listed.end()) candidate.is_sure = method.codec->lossless;
   candidate.method = method;
-  candidate.losses = losses_over(method.plan->name, calls.ranks);
+  if (method.plan == nullptr) candidate.method.plan = &choose_plan(calls.bytes, calls.ranks);
+  candidate.losses = losses_over(candidate.method.plan->name, calls.ranks);
   return candidate;
 }
 
