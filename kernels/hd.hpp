@@ -9,6 +9,12 @@
 #else
 #  define MQ_HD
 #endif
+// A function of a file that is compiled for each instruction set of the processor and for GPUs.
+#ifdef __CUDACC__
+#  define MQ_MATH __device__
+#else
+#  define MQ_MATH MQ_INLINE
+#endif
 #ifdef MQ_SCALAR_ONLY  // builds for sanitizers (MPIQ_SCALAR): clang would take minutes for one object of 32 scalar lanes
 #  define MQ_INLINE inline
 #else
@@ -16,6 +22,14 @@
 #endif
 
 namespace mq::kernels {
+
+// Neither NaN nor infinite.
+MQ_HD constexpr bool is_finite(float v) {
+  return (__builtin_bit_cast(std::uint32_t, v) & 0x7fffffffu) < 0x7f800000u;
+}
+MQ_HD constexpr bool is_finite(double v) {
+  return (__builtin_bit_cast(std::uint64_t, v) & 0x7fffffffffffffffu) < 0x7ff0000000000000u;
+}
 
 // Rounds a float, given as bits, to bfloat16: to nearest, ties to even (IEEE 754). Values beyond the largest
 // bfloat16 become infinite. A NaN stays a NaN (made quiet, the upper bits of its payload kept).

@@ -18,10 +18,6 @@ inline constexpr std::size_t kSums = 16, kPart = 1024;
 
 constexpr std::size_t parts_of(std::size_t n) { return n / kPart + (n % kPart != 0); }
 
-MQ_HD constexpr bool is_finite(double v) {
-  return (__builtin_bit_cast(std::uint64_t, v) & 0x7fffffffffffffffu) < 0x7ff0000000000000u;
-}
-
 // The term of MemoryOps::squares.
 MQ_HD constexpr double square(double x, double scale) {
   const double v = x * scale;

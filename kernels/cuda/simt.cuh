@@ -160,12 +160,6 @@ MQ_DEVICE constexpr To bits_as(const From& from) {
   return __builtin_bit_cast(To, from);
 }
 
-// Neither NaN nor infinite.
-MQ_DEVICE constexpr bool is_finite(float v) {
-  return (bits_as<std::uint32_t>(v) & 0x7fffffffu) < 0x7f800000u;
-}
-MQ_DEVICE constexpr bool is_finite(double v) {
-  return (bits_as<std::uint64_t>(v) & 0x7fffffffffffffffu) < 0x7ff0000000000000u;
-}
+using kernels::is_finite;
 
 }  // namespace mq::simt

@@ -3,6 +3,18 @@
 #pragma once
 #include "kernels/host/lanes-inl.hpp"
 
+// Element i of an array of any alignment.
+template <class T>
+MQ_INLINE T element(const std::byte* v, std::size_t i) {
+  T value;
+  std::memcpy(&value, v + i * sizeof(T), sizeof value);
+  return value;
+}
+template <class T>
+MQ_INLINE void set_element(std::byte* v, std::size_t i, T value) {
+  std::memcpy(v + i * sizeof(T), &value, sizeof value);
+}
+
 // The compiler decides which of two NaNs a sum keeps, so every NaN of a sum is replaced by the same one.
 template <class T>
 MQ_INLINE Lanes<T> sum_of(const Lanes<T>& base, const Lanes<T>& decoded) {

@@ -1,18 +1,22 @@
-// int8, int4 and qsgd on a GPU: the device twin of the host's family Integers. The grid and its place on the
-// wire are those of kernels/integers/integers.hpp.
+// int8, int4 and qsgd on a GPU: one warp codes a block. The quantizer and its place on the wire are in
+// integers.hpp, the arithmetic of elements is in rounding-inl.hpp; the host's loops are in host-inl.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
+#include "kernels/cuda/lane.cuh"
 #include "kernels/integers/integers.hpp"
 
 namespace mq::simt {
+#include "kernels/integers/rounding-inl.hpp"
 
 template <class Element>
 struct IntegerBlocks {
   using T = Element;
+  using L = Lane<T>;
   using Settings = kernels::integers::Settings;
-  using Grid = kernels::integers::Grid<T>;
+  using Quantizer = kernels::integers::Quantizer<T>;
   using Mark = kernels::integers::Mark;
+  using StepRange = kernels::integers::StepRange;
   using Word = typename BitsOf<T>::Word;
 
   static MQ_DEVICE std::uint32_t bytes(const Settings& settings, std::uint32_t n) {
@@ -24,17 +28,17 @@ struct IntegerBlocks {
                                         std::byte* wire) {
     BlockQuads<Source> quads(source);
     std::uint64_t nonfinite = 0;
-    const Grid grid = measure(settings, source, quads, nonfinite);
+    const Quantizer to = measure(settings, source, quads, nonfinite);
     if (lane() == 0) {
-      store(wire, grid.step_on_wire());
-      if (settings.values() == 2) store(wire + sizeof(T), grid.middle);
+      store(wire, to.step_on_wire());
+      if (settings.values() == 2) store(wire + sizeof(T), to.middle);
     }
     wire += settings.values() * sizeof(T);
     if (settings.stochastic)
-      code<0, true>(settings, source, quads, grid, random, wire);
+      code<0, true>(settings, source, quads, to, random, wire);
     else
       with_bits<Source::kUsual>(
-          settings.bits, [&](auto bits) { code<bits, false>(settings, source, quads, grid, random, wire); });
+          settings.bits, [&](auto bits) { code<bits, false>(settings, source, quads, to, random, wire); });
     return nonfinite;
   }
 
@@ -43,11 +47,11 @@ struct IntegerBlocks {
                                const std::byte* wire) {
     const T step = load<T>(wire);
     const T middle = settings.values() == 2 ? load<T>(wire + sizeof(T)) : T{0};
-    const Grid grid = Grid::of_wire(step, middle);
-    if (!grid.valid((bits_as<Word>(step) & BitsOf<T>::kSign) != 0, settings.limit())) return false;
+    const Quantizer from = Quantizer::of_wire(step, middle);
+    if (!from.valid((bits_as<Word>(step) & BitsOf<T>::kSign) != 0, settings.limit())) return false;
     wire += settings.values() * sizeof(T);
     return with_bits<kWhole>(settings.bits,
-                             [&](auto bits) { return values<bits>(settings, target, grid, wire); });
+                             [&](auto bits) { return values<bits>(settings, target, from, wire); });
   }
 
  private:
@@ -57,24 +61,25 @@ struct IntegerBlocks {
 
   template <int kBits, bool kStochastic, class Source>
   static MQ_DEVICE void code(const Settings& settings, const Source& source, BlockQuads<Source>& quads,
-                             const Grid& grid, BlockRandom& random, std::byte* wire) {
-    const T inverse = grid.inverse(), limit = static_cast<T>(settings.limit()),
-            rounder = kernels::integers::rounder<T>(settings.limit());
+                             const Quantizer& to, BlockRandom& random, std::byte* wire) {
+    const Rounding<L> rounding(to, settings.limit(), settings.zero());
     const std::uint32_t stride = stride_of(settings);
-    const bool all_finite = grid.mark == Mark::none;
+    const bool all_finite = to.mark == Mark::none;
     quads.each([&](std::uint32_t row, const Quad<T>& v) {
       std::uint32_t codes[kQuad], noise[kQuad];
       Quad<T> error;
       if constexpr (kStochastic) random.bits_of_quad(source.first(row), noise);
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
-        T scaled = (v.of[j] - grid.middle) * inverse;
+        const L steps = rounding.template steps<true>({v.of[j]});
+        L quantized;
         if constexpr (kStochastic)
-          scaled = smaller(greater(scaled + BlockRandom::in_unit<T>(noise[j]), -limit), limit);
-        const T rounded = scaled + rounder;
+          quantized = rounding.quantize(steps, {BlockRandom::in_unit<T>(noise[j])});
+        else
+          quantized = rounding.quantize(steps);
         const bool is_sent = source.has(row, j) && (all_finite || is_finite(v.of[j]));
-        error.of[j] = is_sent ? v.of[j] - ((rounded - rounder) * grid.step + grid.middle) : T{0};
-        codes[j] = is_sent ? static_cast<std::uint32_t>(bits_as<Word>(rounded)) : 0;
+        error.of[j] = is_sent ? v.of[j] - rounding.template decoded<true>(quantized).v : T{0};
+        codes[j] = is_sent ? static_cast<std::uint32_t>(quantized.bits()) : 0;
       }
       source.keep(row, error);
       pack_row<kBits>(wire + 4 * row * stride, stride, settings.bits, source.has_group(row), in_bytes(codes));
@@ -83,10 +88,11 @@ struct IntegerBlocks {
 
   template <int kBits, bool kAdd, bool kWhole>
   static MQ_DEVICE bool values(const Settings& settings, const BlockTarget<T, kAdd, kWhole>& target,
-                               const Grid& grid, const std::byte* wire) {
+                               const Quantizer& from, const std::byte* wire) {
     const std::uint32_t stride = stride_of(settings);
-    const T zero = static_cast<T>(settings.limit() + 1), mark = grid.marked_value();
-    const bool marked = grid.mark != Mark::none;
+    const T zero = static_cast<T>(settings.zero()), mark = from.marked_value();
+    const L step = L::all(from.step), middle = L::all(from.middle);
+    const bool marked = from.mark != Mark::none;
     bool some_marked = false, padded = true;
     target.put_rows([&](std::uint32_t row) {
       const std::uint32_t codes =
@@ -99,7 +105,8 @@ struct IntegerBlocks {
           some_marked |= code == 0;
         else
           padded &= code == 0;
-        v.of[j] = marked && code == 0 ? mark : (static_cast<T>(code) - zero) * grid.step + grid.middle;
+        v.of[j] =
+            marked && code == 0 ? mark : dequantize(L{static_cast<T>(code) - zero}, step, middle, false).v;
       }
       return v;
     });
@@ -107,71 +114,41 @@ struct IntegerBlocks {
   }
 
   template <class Source>
-  static MQ_DEVICE Grid measure(const Settings& settings, const Source& source, BlockQuads<Source>& quads,
-                                std::uint64_t& nonfinite) {
-    using kernels::integers::Reach;
+  static MQ_DEVICE Quantizer measure(const Settings& settings, const Source& source,
+                                     BlockQuads<Source>& quads, std::uint64_t& nonfinite) {
     const Word most = quads.greatest();
-    if (settings.reach != Reach::ends && most < BitsOf<T>::kInf) {
-      const T reach = bits_as<T>(most);
-      return Grid::of(T{0}, settings.reach == Reach::norm ? norm_of(quads, reach) : reach, settings.limit(),
-                      Mark::none);
+    if (settings.range != StepRange::ends && most < BitsOf<T>::kInf) {
+      const T magnitude = bits_as<T>(most);
+      return Quantizer::of(T{0}, settings.range == StepRange::norm ? norm(quads, magnitude) : magnitude,
+                           settings.limit(), Mark::none);
     }
-    T low = infinite_value<T>(), high = -low;
-    std::uint32_t plus = 0, minus = 0, nan = 0;
-    quads.each([&](std::uint32_t row, const Quad<T>& quad) {
-      for (std::uint32_t j = 0; j < kQuad; ++j) {
-        const T v = quad.of[j];
-        if (!source.has(row, j)) continue;
-        if (is_finite(v)) {
-          low = smaller(low, v);
-          high = greater(high, v);
-        } else {
-          nan += v != v;
-          plus += v > T{0};
-          minus += v < T{0};
-        }
-      }
+    kernels::integers::Measured<T> all;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      for (std::uint32_t j = 0; j < kQuad; ++j)
+        if (source.has(row, j)) all.add(v.of[j]);
     });
-    low = -warp_max(-low);
-    high = warp_max(high);
-    plus = warp_sum(plus);
-    minus = warp_sum(minus);
-    nan = warp_sum(nan);
-    if (low > high) low = high = T{0};  // no element is finite
-    const std::uint32_t all = plus + minus + nan;
-    nonfinite = all;
-    const Mark mark = all == 0       ? Mark::none
-                      : all == plus  ? Mark::above
-                      : all == minus ? Mark::below
-                                     : Mark::nan;
-    if (settings.reach == Reach::magnitude)
-      return Grid::of(T{0}, greater(high, -low), settings.limit(), mark);
-    if (settings.reach == Reach::norm)
-      return Grid::of(T{0}, norm_of(quads, greater(high, -low)), settings.limit(), mark);
-    const T middle = low / 2 + high / 2 + T{0};
-    return Grid::of(middle, greater(high - middle, middle - low), settings.limit(), mark);
+    all.low = -warp_max(-all.low);
+    all.high = warp_max(all.high);
+    all.nonfinite = {warp_sum(all.nonfinite.above), warp_sum(all.nonfinite.below),
+                     warp_sum(all.nonfinite.nan)};
+    nonfinite = all.nonfinite.all();
+    return all.quantizer(settings, settings.range == StepRange::norm ? norm(quads, all.magnitude()) : T{0});
   }
 
-  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest
-  // number. The sum of the squares has the host's order, element after element: every lane adds those of all
-  // lanes, one after the other.
+  // The Euclidean norm of the finite elements. The sum has the host's order, element after element: every
+  // lane adds those of all lanes, one after the other.
   template <class Source>
-  static MQ_DEVICE T norm_of(BlockQuads<Source>& quads, T most) {
-    if (!(most >= Grid::kTiny)) return most;
+  static MQ_DEVICE T norm(BlockQuads<Source>& quads, T most) {
+    if (!(most >= Quantizer::kTiny)) return most;
     double sum = 0;
     quads.each([&](std::uint32_t, const Quad<T>& v) {
       double square[kQuad];
-      for (std::uint32_t j = 0; j < kQuad; ++j) {
-        const double share = static_cast<double>(v.of[j]) / static_cast<double>(most);
-        square[j] = is_finite(share) ? share * share : 0;
-      }
+      for (std::uint32_t j = 0; j < kQuad; ++j) square[j] = kernels::integers::square_of_share(v.of[j], most);
       MQ_UNROLL(1)
       for (std::uint32_t i = 0; i < 32; ++i)
         for (std::uint32_t j = 0; j < kQuad; ++j) sum += shuffle(square[j], i);
     });
-    constexpr T kMax = bits_as<T>(BitsOf<T>::kInf - 1);
-    const double norm = smaller(static_cast<double>(most) * square_root(sum), static_cast<double>(kMax));
-    return greater(most, static_cast<T>(norm));
+    return kernels::integers::norm_of(most, square_root(sum));
   }
 };
 

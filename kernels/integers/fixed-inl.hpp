@@ -1,10 +1,10 @@
-// Blockwise integers: what int8, int4 and qsgd have in common. The elements of a block are rounded to a grid,
+// Blockwise integers: what int8, int4 and qsgd have in common. The elements of a block are rounded to values
 // middle + step q for integers q from -limit to limit, limit = 2^(bits - 1) - 1, and q is sent.
 //
-// scale: what sets the grid of a block.
+// scale: the step range, which sets the step of a block.
 //
 //   absmax  middle 0; step = (greatest magnitude) / limit. Zero stays zero, and signs do not matter.
-//   minmax  The grid goes from the least to the greatest element. Better where these are not symmetric around
+//   minmax  The values go from the least to the greatest element. Better where these are not symmetric around
 //           0. A block of equal elements is exact. The middle is sent too.
 //   norm=l2 middle 0; step = (Euclidean norm) / limit, as in the theory of QSGD.
 //
@@ -42,12 +42,12 @@ struct IntegerCodec {
   static constexpr bool contraction(const Params& p) { return Me::settings(p).contraction(); }
   static constexpr bool symmetric(const Params& p) {
     const integers::Settings s = Me::settings(p);
-    return !s.stochastic && s.reach != integers::Reach::ends;
+    return !s.stochastic && s.range != integers::StepRange::ends;
   }
   static double error_bound(const Params& p) {
     const integers::Settings s = Me::settings(p);
-    const double reach = s.reach == integers::Reach::norm ? std::sqrt(static_cast<double>(s.block)) : 1;
-    return reach * (s.stochastic ? 1 : 0.5) / s.limit() * (1 + 0x1p-10);
+    const double range = s.range == integers::StepRange::norm ? std::sqrt(static_cast<double>(s.block)) : 1;
+    return range * (s.stochastic ? 1 : 0.5) / s.limit() * (1 + 0x1p-10);
   }
 };
 
@@ -55,9 +55,9 @@ struct IntegerCodec {
 template <class Me, int kBits>
 struct FixedIntegers : IntegerCodec<Me> {
   static constexpr std::array kSpecs{
-      ParamSpec{"block", "elements that share a grid", ParamKind::power_of_two, 256, 32, integers::kMaxBlock},
+      ParamSpec{"block", "elements that share a step", ParamKind::power_of_two, 256, 32, integers::kMaxBlock},
       ParamSpec{"round", "to the nearest value, or up or down at random", ParamKind::word, 0, 0, 1,
                 kRoundWords},
-      ParamSpec{"scale", "what the grid spans", ParamKind::word, 0, 0, 1, kScaleWords}, kCodeSpec};
+      ParamSpec{"scale", "what sets the step", ParamKind::word, 0, 0, 1, kScaleWords}, kCodeSpec};
   static constexpr integers::Settings settings(const Params& p) { return integers::fixed_settings<kBits>(p); }
 };

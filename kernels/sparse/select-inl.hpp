@@ -17,17 +17,6 @@
 #include "kernels/host/family-inl.hpp"
 #include "kernels/sparse/cutoff-inl.hpp"
 
-template <class T>
-MQ_INLINE T element(const std::byte* v, std::size_t i) {
-  T value;
-  std::memcpy(&value, v + i * sizeof(T), sizeof value);
-  return value;
-}
-template <class T>
-MQ_INLINE void set_element(std::byte* v, std::size_t i, T value) {
-  std::memcpy(v + i * sizeof(T), &value, sizeof value);
-}
-
 // What a block sends: the elements that pass the cutoff of their sign, but only the first `limit` elements.
 template <class T>
 struct Selection {

@@ -1,8 +1,9 @@
-// terngrad on a GPU: the device twin of the host's family Trits. What is on the wire is that of
-// kernels/trits/trits.hpp.
+// terngrad on a GPU: one warp codes a block. What is on the wire is in trits.hpp, the arithmetic of elements
+// in integers/rounding-inl.hpp; the host's loops are in host-inl.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
+#include "kernels/integers/device.cuh"
 #include "kernels/trits/trits.hpp"
 
 namespace mq::simt {
@@ -10,8 +11,9 @@ namespace mq::simt {
 template <class Element>
 struct TritBlocks {
   using T = Element;
+  using L = Lane<T>;
   using Settings = kernels::trits::Settings;
-  using Grid = kernels::integers::Grid<T>;
+  using Quantizer = kernels::integers::Quantizer<T>;
   using Head = kernels::trits::MarkedHead<T>;
   using Mark = kernels::integers::Mark;
   using Word = typename BitsOf<T>::Word;
@@ -25,25 +27,21 @@ struct TritBlocks {
   static MQ_DEVICE std::uint64_t encode(const Settings& settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
     T most = 0;
-    std::uint32_t plus = 0, minus = 0, nan = 0;
+    kernels::integers::NonFiniteCounts found;
     for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
       const T v = source.v(g);
-      if (is_finite(v)) most = greater(most, v < T{0} ? -v : v);
-      nan += v != v;
-      plus += !is_finite(v) && v > T{0};
-      minus += !is_finite(v) && v < T{0};
+      if (is_finite(v))
+        most = greater(most, v < T{0} ? -v : v);
+      else
+        found.add(v);
     }
     most = warp_max(most);
-    plus = warp_sum(plus);
-    minus = warp_sum(minus);
-    const std::uint32_t all = plus + minus + warp_sum(nan);
-    if (all == 0) {
-      encode_finite(source, reach_of(settings, source, most), random, wire);
-    } else {
-      const Head head{all == plus ? Mark::above : all == minus ? Mark::below : Mark::nan, !source.keeps};
-      encode_marked(source, head, wire);
-    }
-    return all;
+    found = {warp_sum(found.above), warp_sum(found.below), warp_sum(found.nan)};
+    if (found.all() == 0)
+      encode_finite(source, most_sent(settings, source, most), random, wire);
+    else
+      encode_marked(source, Head{found.mark(), !source.keeps}, wire);
+    return found.all();
   }
 
   template <bool kAdd, bool kWhole>
@@ -52,7 +50,7 @@ struct TritBlocks {
     const T on_wire = load<T>(wire);
     const bool marked = (bits_as<Word>(on_wire) & BitsOf<T>::kSign) != 0;
     const Head head = Head::of_wire(on_wire);
-    if (marked ? !head.valid(on_wire) : !Grid{on_wire}.valid(false, 1)) return false;
+    if (marked ? !head.valid(on_wire) : !Quantizer{on_wire}.valid(false, 1)) return false;
     wire += sizeof(T);
     const T values[2][3]{{-on_wire, T{0}, on_wire}, {T{0}, head.other_value(), head.marked_value()}};
     bool wrong = false, some_marked = false;
@@ -93,16 +91,15 @@ struct TritBlocks {
   }
 
   template <class Source>
-  static MQ_DEVICE void encode_finite(const Source& source, T reach, BlockRandom& random, std::byte* wire) {
-    const Grid grid = Grid::of(T{0}, reach, 1, Mark::none);
-    if (lane() == 0) store(wire, grid.step);
-    const T inverse = grid.inverse(), rounder = kernels::integers::rounder<T>(0);
+  static MQ_DEVICE void encode_finite(const Source& source, T most, BlockRandom& random, std::byte* wire) {
+    const Quantizer to = Quantizer::of(T{0}, most, 1, Mark::none);
+    if (lane() == 0) store(wire, to.step);
+    const Rounding<L> rounding(to, 1, kernels::trits::kZero);
     put_trits(wire + sizeof(T), source.n, [&](std::uint32_t g) -> std::uint32_t {
-      const T v = source.v(g);
-      const T scaled = v * inverse + random.template at<T>(source.index(g));
-      const T rounded = smaller(greater(scaled, T{-1}), T{1}) + rounder;
-      source.keep(g, v - (rounded - rounder) * grid.step);
-      return source.has(g) ? static_cast<std::uint32_t>(bits_as<Word>(rounded)) & 3 : 0;
+      const L v{source.v(g)}, noise{random.template at<T>(source.index(g))};
+      const L quantized = rounding.quantize(rounding.template steps<false>(v), noise);
+      source.keep(g, (v - rounding.template decoded<false>(quantized)).v);
+      return source.has(g) ? static_cast<std::uint32_t>(quantized.bits()) & 3 : 0;
     });
   }
 
@@ -118,8 +115,8 @@ struct TritBlocks {
 
   // The s of a finite block with this greatest magnitude.
   template <class Source>
-  static MQ_DEVICE T reach_of(const Settings& settings, const Source& source, T most) {
-    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
+  static MQ_DEVICE T most_sent(const Settings& settings, const Source& source, T most) {
+    if (settings.clip == 0 || !(most >= Quantizer::kTiny)) return most;
     const double share = 1 / static_cast<double>(most);
     double sum = 0;
     for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {

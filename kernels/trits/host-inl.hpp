@@ -6,12 +6,13 @@
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
+#include "kernels/integers/rounding-inl.hpp"
 
 template <class T, class Q>
 struct Trits : RowFunctions<Trits<T, Q>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
-  using Grid = integers::Grid<T>;
+  using Quantizer = integers::Quantizer<T>;
   using Settings = trits::Settings;
   using Head = trits::MarkedHead<T>;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
@@ -34,7 +35,7 @@ struct Trits : RowFunctions<Trits<T, Q>> {
       const auto source = Source<T, F>::at(a, begin);
       const T most = greatest_magnitude<true>(source, n);
       if (std::isfinite(most)) [[likely]]
-        encode_block(source, n, reach_of(source, n, most, settings), wire, random, a.site.index + begin);
+        encode_block(source, n, most_sent(source, n, most, settings), wire, random, a.site.index + begin);
       else
         result.nonfinite += encode_marked(source, n, wire);
       wire += settings.template block_bytes<T>(n);
@@ -45,8 +46,8 @@ struct Trits : RowFunctions<Trits<T, Q>> {
 
   // The s of a finite block with this greatest magnitude.
   template <Feedback F>
-  static MQ_INLINE T reach_of(const Source<T, F>& source, std::size_t n, T most, const Settings& settings) {
-    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
+  static MQ_INLINE T most_sent(const Source<T, F>& source, std::size_t n, T most, const Settings& settings) {
+    if (settings.clip == 0 || !(most >= Quantizer::kTiny)) return most;
     return settings.clipped(most, std::sqrt(sum_of_squares(source, n, most) / static_cast<double>(n)));
   }
 
@@ -73,19 +74,18 @@ struct Trits : RowFunctions<Trits<T, Q>> {
   }
 
   template <Feedback F>
-  static MQ_INLINE void encode_block(const Source<T, F>& source, std::size_t n, T reach, std::byte* wire,
+  static MQ_INLINE void encode_block(const Source<T, F>& source, std::size_t n, T most, std::byte* wire,
                                      Noise& random, std::uint64_t index) {
-    const Grid grid = Grid::of(T{0}, reach, 1, integers::Mark::none);
-    std::memcpy(wire, &grid.step, sizeof(T));
-    const L step = L::all(grid.step), inverse = L::all(grid.inverse()), one = L::all(T{1}),
-            rounder = L::all(integers::rounder<T>(0));  // the lowest bits of a sum are then the trit
+    const Quantizer to = Quantizer::of(T{0}, most, 1, integers::Mark::none);
+    std::memcpy(wire, &to.step, sizeof(T));
+    const Rounding<L> rounding(to, 1, trits::kZero);
     const auto trits_of = [&](std::size_t g, auto width) __attribute__((always_inline)) {
       source.ask(g);
       const L v = source.v(g, width);
       const L noise = random.template at<T>(index + g * kLanes);
-      const L rounded = (v * inverse + noise).clamped(L::all(T{0}) - one, one) + rounder;
-      source.keep(g, v - (rounded - rounder) * step, width);
-      return rounded.low_bytes();
+      const L quantized = rounding.quantize(rounding.template steps<false>(v), noise);
+      source.keep(g, v - rounding.template decoded<false>(quantized), width);
+      return quantized.low_bytes();
     };
     put_trits(wire + sizeof(T), n, trits_of);
   }
@@ -113,11 +113,10 @@ struct Trits : RowFunctions<Trits<T, Q>> {
                                                                std::byte* wire) {
     alignas(64) std::byte v[integers::kMaxBlock * sizeof(T)];
     copy_block(source, n, v);
-    const NonFinite<T> found = nonfinite_of<T>(v, n);
-    const Head head{std::isnan(found.mark) ? integers::Mark::nan
-                    : found.mark > 0       ? integers::Mark::above
-                                           : integers::Mark::below,
-                    source.residual == nullptr};
+    integers::NonFiniteCounts found;
+    for (std::size_t i = 0; i < n; ++i)
+      if (const T e = element<T>(v, i); !is_finite(e)) found.add(e);
+    const Head head{found.mark(), source.residual == nullptr};
     const T on_wire = head.on_wire();
     std::memcpy(wire, &on_wire, sizeof(T));
     const auto trits_of = [&](std::size_t g, auto width) {
@@ -129,7 +128,7 @@ struct Trits : RowFunctions<Trits<T, Q>> {
       return less(unpack(bits, 1), 0xff);  // plus 1
     };
     put_trits(wire + sizeof(T), n, trits_of);
-    return found.count;
+    return found.all();
   }
 
   template <bool kAdd>
@@ -147,7 +146,7 @@ struct Trits : RowFunctions<Trits<T, Q>> {
       if (std::signbit(head)) [[unlikely]]
         ok = decode_marked<kAdd>(x + offset, from, n, head, wire + sizeof head);
       else
-        ok = Grid{head}.valid(false, 1) && store_by(stream, x + offset, [&](auto store) {
+        ok = Quantizer{head}.valid(false, 1) && store_by(stream, x + offset, [&](auto store) {
                return decode_block<kAdd>(x + offset, from, n, head, wire + sizeof head, store);
              });
       if (!ok) return Decoded::malformed;

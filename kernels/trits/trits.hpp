@@ -15,6 +15,8 @@ namespace mq::kernels::trits {
 // of byte i, to the base 3; the first group has the highest digit. 3^5 = 243.
 inline constexpr std::size_t kGroups = 5;
 
+inline constexpr int kZero = 1;  // the trit of 0
+
 // The bits of a number of so many trits, at most kGroups.
 MQ_HD constexpr int bits_of(std::size_t trits) {
   constexpr int kBits[]{0, 2, 4, 5, 7, 8};
@@ -58,27 +60,27 @@ MQ_HD constexpr Settings terngrad_settings(const Params& p) {
 // and is in the residual, or to NaN if there is no residual and it is lost.
 template <class T>
 struct MarkedHead {
-  using Grid = integers::Grid<T>;
-  using Bits = typename Grid::Bits;
+  using Quantizer = integers::Quantizer<T>;
+  using Bits = typename Quantizer::Bits;
   static constexpr Bits kLost = 4;
   integers::Mark mark = integers::Mark::nan;
   bool lost = false;
 
   MQ_HD constexpr T on_wire() const {
-    return __builtin_bit_cast(T, Grid::kSign | (lost ? kLost : Bits{0}) | static_cast<Bits>(mark));
+    return __builtin_bit_cast(T, Quantizer::kSign | (lost ? kLost : Bits{0}) | static_cast<Bits>(mark));
   }
   MQ_HD static constexpr MarkedHead of_wire(T head) {
     const Bits bits = __builtin_bit_cast(Bits, head);
-    return {static_cast<integers::Mark>(bits & Grid::kMark), (bits & kLost) != 0};
+    return {static_cast<integers::Mark>(bits & Quantizer::kMark), (bits & kLost) != 0};
   }
   // Whether encode can have written this head.
   MQ_HD constexpr bool valid(T head) const {
     return mark != integers::Mark::none &&
            __builtin_bit_cast(Bits, head) == __builtin_bit_cast(Bits, on_wire());
   }
-  MQ_HD constexpr T marked_value() const { return Grid{T{0}, T{0}, mark}.marked_value(); }
+  MQ_HD constexpr T marked_value() const { return Quantizer{T{0}, T{0}, mark}.marked_value(); }
   MQ_HD constexpr T other_value() const {
-    return lost ? Grid{T{0}, T{0}, integers::Mark::nan}.marked_value() : T{0};
+    return lost ? Quantizer{T{0}, T{0}, integers::Mark::nan}.marked_value() : T{0};
   }
 };
 

@@ -53,6 +53,10 @@ inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~se
 // means nothing to another rank.
 inline constexpr std::string_view kGatherKey = "~gather:";
 inline std::string gather_key(std::string_view key) { return std::string(kGatherKey).append(key); }
+// The key that the user gave, for messages.
+inline std::string users_key(std::string_view name) {
+  return std::string(name.starts_with(kGatherKey) ? name.substr(kGatherKey.size()) : name);
+}
 inline bool is_made_up(std::string_view key) {
   return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey) || key.starts_with(kGatherKey);
 }

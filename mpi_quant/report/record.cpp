@@ -25,7 +25,7 @@ constexpr Wording kReasonWords[]{
     {Reason::compressed, "compressed", "compressed"},
     {Reason::would_be_compressed, "would_be_compressed", "would be compressed"},
     {Reason::small, "small", "below the floor of 64 KiB"},
-    {Reason::type, "type", "not MPI_FLOAT or MPI_DOUBLE"},
+    {Reason::type, "type", "not a type of reals"},
     {Reason::op, "op", "not MPI_SUM"},
     {Reason::handle, "handle", "a null or invalid handle"},
     {Reason::inter, "inter", "on an intercommunicator"},
