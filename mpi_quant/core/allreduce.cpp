@@ -163,7 +163,7 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
   const auto prepare_judge = [&]() -> Status {
     const std::optional<kernels::Element> element = element_of(request.call.datatype);
     MQ_TRY(check_arguments(request.call, element, false));
-    return judge.prepare(decision.chosen, request.call, *element);
+    return judge.prepare(state, decision.chosen, request.call, *element);
   };
   Outcome outcome = run_blocking(state, request, is_crowded ? turn->local_error() : local_error,
                                  [&](RunningCall& run, Status error) {
@@ -241,7 +241,7 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     if (!keeps_nothing(s)) identity_.find(*state_, s, decision_);
     if (lacks_identity(s)) return decision_.leave_to_mpi(Reason::inexact), Status{};
     if (chosen_.choice.judged) {
-      Status kept = judge_.prepare(chosen_, s.call, *s.element);
+      Status kept = judge_.prepare(*state_, chosen_, s.call, *s.element);
       if (kept.code() == Code::no_memory) return decision_.leave_to_mpi(Reason::no_memory), Status{};
       MQ_TRY(std::move(kept));
     }

@@ -33,7 +33,8 @@ namespace mq {
 // One class. Its address stays as long as its communicator.
 class ChoiceClass final : public CallClock {
  public:
-  ChoiceClass(const CallClass& calls, const CommState& state) : chooser(calls) {
+  ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
+      : chooser(calls, agrees_anyway) {
     const auto& knowledge = state.policy.knowledge;
     if (!knowledge) return;
     frozen_ = true;
@@ -65,7 +66,8 @@ class ChoiceClass final : public CallClock {
 
 namespace {
 
-constexpr std::size_t kMostClasses = 512;  // calls of further sizes are left to MPI
+constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
+constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
 using ClassKey = std::tuple<kernels::Element, Automatic::Kind, double, bool, int>;
 
@@ -121,6 +123,7 @@ struct Choices final : Extension {
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
   Sample sample;
+  GuardedCall judging;     // between judged calls: keeps its memory
   bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
 };
 
@@ -231,7 +234,8 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.element = *s.element;
       calls.ranks = s.call_key->ranks;
       calls.limit = limit;
-      at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state)).first;
+      at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
+               .first;
     } catch (const std::bad_alloc&) {
       chosen.lacks_memory = true;
       chosen.choice.agrees = true;  // as the first call of the class on the other ranks
@@ -301,10 +305,13 @@ std::vector<ChoiceSummary> choice_summaries() {
   return all.memories.all();
 }
 
-Status ChoiceJudge::prepare(const Chosen& chosen, const Call& call, kernels::Element element) {
+Status ChoiceJudge::prepare(const CommState& state, const Chosen& chosen, const Call& call,
+                            kernels::Element element) {
   is_judged_ =
       chosen.calls != nullptr && chosen.choice.judged && kernels::compute_element(element) == element;
-  return is_judged_ ? guarded_.prepare(call, element, nullptr, nullptr) : Status{};
+  if (!is_judged_) return {};
+  guarded_ = std::move(choices_of(state).judging);
+  return guarded_.prepare_alone(call, element);
 }
 
 Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome) {
@@ -313,7 +320,9 @@ Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& c
       guarded_.judge(call, outcome, chosen.calls->chooser.calls().limit.value, false);
   if (!result.ok()) return failed(result.status());
   const std::scoped_lock lock(state.mutex);
+  if (guarded_.bytes() <= kMostKept) choices_of(state).judging = std::move(guarded_);
   (void)chosen.calls->chooser.judged(std::max(result->error, 0.0));
+  took(chosen);  // with judging
   if (!result->replaced) return outcome;
   outcome.status = result->delivered;
   outcome.delivered = true;
