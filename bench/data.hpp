@@ -65,7 +65,7 @@ class Generator {
   double common_ = 0, own_ = 1;  // sqrt(rho), sqrt(1 - rho)
 };
 
-// Facts that bound what a compressor can reach; stored with each input.
+// What bounds what a compressor can reach; stored with each input.
 struct DataSummary {
   double entropy_bits = 0;  // of the bytes, 8 is incompressible byte by byte
   double zero_frac = 0;

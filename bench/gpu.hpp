@@ -1,6 +1,7 @@
-// One GPU as the benchmark needs it: memory, copies, facts. It uses the driver's own interface, found at run
-// time. So building needs no CUDA toolkit, and a run over host memory never maps a driver. It does not use
-// the library's DeviceApi, because the benchmark must not measure the library with the library's own code.
+// One GPU as the benchmark needs it: memory, copies, what it is. It uses the driver's own interface, found at
+// run time. So building needs no CUDA toolkit, and a run over host memory never maps a driver. It does not
+// use the library's DeviceApi, because the benchmark must not measure the library with the library's own
+// code.
 #pragma once
 
 #include <cstddef>

@@ -101,11 +101,11 @@ struct Coder {
     wire.resize(codec->wire_bound(x.size(), kernels::Element::f32, params));
   }
   std::size_t encode(std::span<const float> x, Feedback feedback) {
-    ++site.call;
-    return ops->encode({x.data(), residual.data(), feedback, x.size(), params, wire.data(), site}).bytes;
+    ++noise.call;
+    return ops->encode({x.data(), residual.data(), feedback, x.size(), params, wire.data(), noise}).bytes;
   }
   void decode(std::size_t bytes) {
-    if (ops->decode({wire.data(), bytes, decoded.size(), params, nullptr, decoded.data(), false, site}) !=
+    if (ops->decode({wire.data(), bytes, decoded.size(), params, nullptr, decoded.data(), false, noise}) !=
         kernels::Decoded::ok)
       std::abort();  // cannot happen: a codec can read its own bytes, and its tests check that
   }
@@ -115,7 +115,7 @@ struct Coder {
   const kernels::CodecOps* ops;
   std::vector<float> residual, decoded;
   std::vector<std::byte> wire;
-  kernels::Site site;
+  kernels::NoiseIndex noise;
 };
 
 double optimum2(const Coder& c, std::span<const float> x) {

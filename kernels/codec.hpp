@@ -53,13 +53,13 @@ struct ParamSpec {
 
 // Numbers that a codec measures on a rank's whole vector before the call's agreement: finite and >= 0, unused
 // ones 0. The agreement gives all ranks the greatest of each.
-inline constexpr std::size_t kMaxFacts = 4;
-using Facts = std::array<double, kMaxFacts>;
+inline constexpr std::size_t kMaxMeasured = 4;
+using Measured = std::array<double, kMaxMeasured>;
 
 enum class Measures : std::uint8_t {
   nothing,
-  // With a key: in its calls until the first fact is more than 0. That fact, and no other, is then kept with
-  // the key's residual for all later calls. Without a key: in every call.
+  // With a key: in its calls until the first number is more than 0. That number, and no other, is then kept
+  // with the key's residual for all later calls. Without a key: in every call.
   once_a_key,
   each_call,
 };
@@ -84,7 +84,7 @@ enum class Feedback : std::uint8_t {
 
 // Where the elements of one encode or decode stand in their call. Random numbers are a function of it, and so
 // the same on every rank that encodes the same operand, and independent between operands.
-struct Site {
+struct NoiseIndex {
   std::uint64_t call = 0;   // equal on all ranks, and another number in each call
   std::uint64_t sum = 0;    // Step::sum: equal where and only where the operands of one chunk are equal
   std::uint64_t index = 0;  // of the first element in the vector of the call; a multiple of block()
@@ -100,7 +100,7 @@ struct EncodeArgs {
   std::size_t n = 0;
   Params params;
   std::byte* wire = nullptr;  // room for wire_bound(n) bytes; nothing beyond is written
-  Site site = {};
+  NoiseIndex noise = {};
 };
 
 struct Encoded {
@@ -120,7 +120,7 @@ struct DecodeArgs {
   void* x = nullptr;           // n elements
   // x will not be read again soon, so it may be written past the caches. This does not change the values.
   bool stream = false;
-  Site site = {};  // the site of the encode
+  NoiseIndex noise = {};  // as of the encode
 };
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
@@ -139,7 +139,7 @@ struct CodecOps {
   // was read.
   Decoded (*decode)(const DecodeArgs&) noexcept;
   // Decodes 1 to kMostSummed wires and adds them in one pass: x = base + decoded[0] + decoded[1] + ..., or
-  // x = decoded[0] + decoded[1] + ... without base. args.wire, args.wire_bytes and args.site do not count.
+  // x = decoded[0] + decoded[1] + ... without base. args.wire, args.wire_bytes and args.noise do not count.
   // The bits are those of one decode after the other. Null: the codec has no such loop.
   Decoded (*decode_sum)(const DecodeArgs& args, std::span<const WireView> wires) noexcept;
 };
@@ -161,12 +161,12 @@ struct Codec {
   bool (*whole)(const Params&) noexcept;
   // What is wrong with parameters that are each within their limits; "" if nothing is.
   std::string_view (*conflict)(const Params&) noexcept;
-  // When these parameters ask for facts of the whole vector.
+  // When these parameters ask for numbers that are measured on the whole vector.
   Measures (*measures)(const Params&) noexcept;
-  // The facts of n elements of a rank's vector. Null, as settle, if no parameters of this codec ask for any.
-  Facts (*measure)(const void* x, std::size_t n, Element, const Params&) noexcept;
+  // Measures n elements of a rank's vector. Null, as settle, if no parameters of this codec ask for any.
+  Measured (*measure)(const void* x, std::size_t n, Element, const Params&) noexcept;
   // The parameters to encode with, from the greatest of each fact over all ranks.
-  Params (*settle)(const Params&, const Facts&) noexcept;
+  Params (*settle)(const Params&, const Measured&) noexcept;
   // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range.
   // The error may then exceed the vector, and error feedback may let it grow.
   bool (*unbiased)(const Params&) noexcept;

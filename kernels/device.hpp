@@ -103,11 +103,11 @@ struct DeviceConvertOps {
 };
 const DeviceConvertOps* device_convert(Element half) noexcept;  // null for f32 and f64
 
-// Writes the result of codec.measure(x, n, element, params), for x on the device, to *facts, which device and
-// host can access; facts that the codec does not use are not written. element: f32 or f64.
+// Writes the result of codec.measure(x, n, element, params), for x on the device, to *measured, which device
+// and host can access; numbers that the codec does not use are not written. element: f32 or f64.
 struct DeviceMeasureOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
-  void (*measure)(const void* x, std::size_t n, const Params&, Facts* facts, std::byte* scratch,
+  void (*measure)(const void* x, std::size_t n, const Params&, Measured* measured, std::byte* scratch,
                   const DeviceShape&, const Launcher&) noexcept;
 };
 // Null if the codec measures nothing, or has no device row for it.

@@ -33,10 +33,10 @@ struct MemoryTile {
   std::size_t n = 0;
   Params params;      // of the rule
   double factor = 1;  // what MemoryRule::factor gave for the whole vector
-  // For rules with estimates. fresh: the call is exact and starts the estimates again. The first array is
-  // then what a rule without estimates has left, and the sum of estimates is zero. message: which of the
-  // rule's messages is encoded.
-  bool fresh = false;
+  // For rules with estimates. exact_restart: the call is exact and starts the estimates again. The first
+  // array is then what a rule without estimates has left, and the sum of estimates is zero. message: which of
+  // the rule's messages is encoded.
+  bool exact_restart = false;
   int message = 0;
 };
 
@@ -55,8 +55,8 @@ struct Operand {
 // and all instruction sets give the same bits. Arrays stay finite: what is not finite becomes zero.
 struct MemoryOps {
   // Called for a rank's own elements before they are encoded. Returns what is encoded, which depends on the
-  // tile's pointers, `fresh` and `message` alone. With n = 0 it only returns the pointers. If a rule with
-  // estimates returns {x, array[0]}, it has not written.
+  // tile's pointers, `exact_restart` and `message` alone. With n = 0 it only returns the pointers. If a rule
+  // with estimates returns {x, array[0]}, it has not written.
   Operand (*before)(const MemoryTile&) noexcept = nullptr;
   // Called after that encode. Null if there is nothing to do.
   void (*after)(const MemoryTile&) noexcept = nullptr;
@@ -84,10 +84,11 @@ struct EstimateTerms {
   std::uint8_t form =
       0;  // which rule, and which form of it. A call does not continue the estimates of another form
   std::uint64_t resync = 0;  // an exact call comes after so many others; 0: only the first call is exact
-  std::uint64_t stands = 0;  // calls in a row in which a rank may send nothing, so that its estimate stands
-  double exact_chance = 0;   // how probable it is that a call is exact. All ranks throw the same coin
-  double zeta = -1;          // a rank sends if from_estimate > zeta * from_last. Less than 0: it always does
-  int messages = 1;          // in one encode of a rank's elements: the codec runs so many times
+  // Calls in a row in which a rank may send nothing, so that its estimate stands.
+  std::uint64_t max_skipped = 0;
+  double exact_chance = 0;  // how probable it is that a call is exact. All ranks throw the same coin
+  double zeta = -1;         // a rank sends if from_estimate > zeta * from_last. Less than 0: it always does
+  int messages = 1;         // in one encode of a rank's elements: the codec runs so many times
   bool needs_unbiased = false;  // the codec must be unbiased
 };
 

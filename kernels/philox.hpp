@@ -37,7 +37,7 @@ MQ_HD constexpr Block draw(Block counter, std::uint32_t key0, std::uint32_t key1
 
 // How a vector takes its numbers. Element i of a call has 16 random bits: half i % 2 (the lower half first)
 // of word i / 32 % 4 of the draw with number i / 128 * 16 + i % 32 / 2. So 128 elements, a tile, take 16
-// draws. The key is Site::call and the counter is the number of the draw and Site::sum.
+// draws. The key is NoiseIndex::call and the counter is the number of the draw and NoiseIndex::sum.
 inline constexpr int kTile = 128, kDrawsOfTile = 16;
 
 MQ_HD constexpr std::uint16_t bits_of(std::uint64_t call, std::uint64_t sum, std::uint64_t element) {

@@ -25,8 +25,8 @@ namespace mq::simt {
 // The random numbers of a block (philox.hpp), which begins at a multiple of 32 elements of the vector.
 class BlockRandom {
  public:
-  MQ_DEVICE BlockRandom(const kernels::Site& site, std::uint64_t begin)
-      : call_(site.call), sum_(site.sum), begin_(site.index + begin) {}
+  MQ_DEVICE BlockRandom(const kernels::NoiseIndex& noise, std::uint64_t begin)
+      : call_(noise.call), sum_(noise.sum), begin_(noise.index + begin) {}
   // That of Noise::bits_at on the host, for element i of the block. A draw serves two neighbours, of four
   // groups.
   MQ_DEVICE std::uint32_t bits_at(std::uint32_t i) {
@@ -100,7 +100,7 @@ MQ_DEVICE void encode_blocks(const kernels::block_rows::Encode<typename Q::Setti
     const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.cut.elements, a.cut.n - begin));
     const std::byte* const x = a.x + begin * sizeof(T);
     std::byte* const residual = a.residual + begin * sizeof(T);
-    BlockRandom random(a.site, begin);
+    BlockRandom random(a.noise, begin);
     if (whole && n == a.cut.elements)
       nonfinite += Q::encode(a.settings, BlockSource<T, F, true>(x, residual, n, a.keeps), random, mine);
     else

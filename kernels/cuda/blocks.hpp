@@ -31,7 +31,7 @@ struct Encode {
   DeviceEncoded* encoded;
   Cut cut;
   bool keeps;  // there is a residual
-  Site site;
+  NoiseIndex noise;
   Settings settings;
 };
 
@@ -61,7 +61,7 @@ void encode(const char* kernel, const DeviceEncode& e, const Cut& cut, std::uint
   launch(kernel, dense::grid_of((cut.blocks + warps - 1) / warps, e.shape), 32 * warps,
          warps * warp_bytes(cut),
          Encode<Settings>{static_cast<const std::byte*>(a.x), static_cast<std::byte*>(a.residual), a.wire,
-                          bytes, e.encoded, cut, a.residual != nullptr, a.site, settings});
+                          bytes, e.encoded, cut, a.residual != nullptr, a.noise, settings});
 }
 
 template <class Settings>

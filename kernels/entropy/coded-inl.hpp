@@ -109,7 +109,7 @@ Encoded encode_pieces(const EncodeArgs& a, const CodePlaces& places, const entro
     piece.x = static_cast<const std::byte*>(a.x) + begin * sizeof(T);
     if (a.residual != nullptr) piece.residual = static_cast<std::byte*>(a.residual) + begin * sizeof(T);
     piece.wire = wire + 1;
-    piece.site.index += begin;
+    piece.noise.index += begin;
     const Encoded encoded = encode(piece);
     result.nonfinite += encoded.nonfinite;
     result.overflows += encoded.overflows;
@@ -148,7 +148,7 @@ Decoded decode_pieces(const DecodeArgs& a, const CodePlaces& places, const entro
     piece.n = std::min(CodePlaces::kPiece, a.n - begin);
     piece.x = static_cast<std::byte*>(a.x) + begin * sizeof(T);
     if (a.base != nullptr) piece.base = static_cast<const std::byte*>(a.base) + begin * sizeof(T);
-    piece.site.index += begin;
+    piece.noise.index += begin;
     const auto available = static_cast<std::size_t>(end - wire);
     const std::size_t heads = heads_of(piece.n, places),
                       code_bytes = CodePlaces::groups(piece.n) * places.group_bytes();

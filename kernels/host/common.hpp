@@ -64,7 +64,7 @@ alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
 // word of the counter. So half of the first two rounds of philox::draw is the same for all of them, and done
 // here.
 struct RandomRounds {
-  std::uint64_t sum, upper;  // Site::sum; the upper half of the numbers, as a number
+  std::uint64_t sum, upper;  // NoiseIndex::sum; the upper half of the numbers, as a number
   std::uint32_t key[philox::kRounds][2];
   std::uint32_t first2, second0, second2,
       second3;  // what these words of the two rounds are xored with; the last is the word

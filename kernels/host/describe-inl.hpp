@@ -32,16 +32,16 @@ struct Description {
       return Measures::nothing;
   }
 
-  static Facts measure(const void* x, std::size_t n, Element element, const Params& params) noexcept {
+  static Measured measure(const void* x, std::size_t n, Element element, const Params& params) noexcept {
     const auto* bytes = static_cast<const std::byte*>(x);
     return compute_element(element) == Element::f32 ? Q::template measure<float>(bytes, n, params)
                                                     : Q::template measure<double>(bytes, n, params);
   }
 
   // The same numbers on all ranks, whatever rounding the program has set on one of them.
-  static Params settle(const Params& params, const Facts& facts) noexcept {
+  static Params settle(const Params& params, const Measured& measured) noexcept {
     const DefaultFloatingPoint environment;
-    return Q::settle(params, facts);
+    return Q::settle(params, measured);
   }
 
   static bool unbiased(const Params& params) noexcept {

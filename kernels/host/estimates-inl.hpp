@@ -13,11 +13,11 @@
 struct Estimates {
   static constexpr std::size_t kEstimate = 0, kSum = 1, kLast = 2;  // the arrays
 
-  // x - h is encoded: nothing has to be prepared. In a fresh call it is x and what another rule has left.
+  // x - h is encoded: nothing has to be prepared. In an exact restart it is x and what another rule has left.
   template <class T>
   static MQ_RULE Operand from_estimate(const MemoryTile& tile) {
     using L = Lanes<T>;
-    if (!tile.fresh) return {tile.x, tile.array[kEstimate]};
+    if (!tile.exact_restart) return {tile.x, tile.array[kEstimate]};
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
     const auto minus_h = array_at<T>(tile.array[kEstimate]), all = array_at<T>(tile.scratch);
@@ -38,7 +38,7 @@ struct Estimates {
   static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
-    const auto x = array_at<T>(tile.fresh ? static_cast<const void*>(tile.scratch) : tile.x);
+    const auto x = array_at<T>(tile.exact_restart ? static_cast<const void*>(tile.scratch) : tile.x);
     const auto left = array_at<T>(tile.array[kEstimate]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {

@@ -99,13 +99,13 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
     const Cut cut = cut_of(a.params, a.n);
-    Random random(a.site);
+    Random random(a.noise);
     Encoded result;
     for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
       const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::size_t offset = begin * sizeof(T);
       encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params, wire, random,
-                      a.site.index + begin, result);
+                      a.noise.index + begin, result);
       wire += block_bytes(n);
       begin += n;
     }

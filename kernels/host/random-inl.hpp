@@ -4,8 +4,8 @@
 
 class Noise {
  public:
-  explicit MQ_INLINE Noise(const Site& site)
-      : call_(site.call), rounds_(random_rounds(site.call, site.sum, 0)) {}
+  explicit MQ_INLINE Noise(const NoiseIndex& noise)
+      : call_(noise.call), rounds_(random_rounds(noise.call, noise.sum, 0)) {}
   // One random number for each lane, for the elements from `element` on, which is a multiple of 32. The
   // numbers are odd multiples of 2^-17 between -1/2 and 1/2, all equally likely. Rounding v plus such a
   // number to the nearest integer has the mean v within 2^-17.
@@ -48,5 +48,5 @@ class Noise {
 
 // What codecs that round to the nearest use in its place.
 struct NoNoise {
-  explicit MQ_INLINE NoNoise(const Site&) {}
+  explicit MQ_INLINE NoNoise(const NoiseIndex&) {}
 };

@@ -10,7 +10,7 @@
 //
 // round: to the nearest value, ties to even; or stochastic, up with a probability equal to the part that is
 // lost otherwise, so that the mean over calls is the element itself (within 2^-17 step). The random bits are
-// a function of Site (philox.hpp), so equal operands give equal wires.
+// a function of NoiseIndex (philox.hpp), so equal operands give equal wires.
 //
 // NaN and Inf get the code 0 and do not touch the others. They decode to +Inf or -Inf if all of their block
 // are equal, else to NaN. A block whose elements are all within 2^-110 (doubles: 2^-1000) of the middle

@@ -44,14 +44,14 @@ struct IntegerBlocks {
   static Encoded encode_blocks(const EncodeArgs& a, Settings settings) {
     if constexpr (kBits != 0) settings.bits = kBits;
     std::byte* wire = a.wire;
-    Random random(a.site);
+    Random random(a.noise);
     Encoded result;
     for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
       const std::size_t n = std::min(settings.block, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
       const Quantizer to = measure<kIsRandom<Random>>(source, n, settings, result.nonfinite);
       wire = write_head(wire, to, settings);
-      wire = write_codes<kMiddle>(source, n, to, settings, wire, random, a.site.index + begin);
+      wire = write_codes<kMiddle>(source, n, to, settings, wire, random, a.noise.index + begin);
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
     return result;

@@ -124,7 +124,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
 
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
-    const T step = Q::template step<T>(a.params, a.site.ranks);
+    const T step = Q::template step<T>(a.params, a.noise.ranks);
     std::byte* wire = a.wire;
     Encoded result;
     Block block;
@@ -212,7 +212,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
 
   template <bool kAdd>
   static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    const T step = Q::template step<T>(a.params, a.site.ranks);
+    const T step = Q::template step<T>(a.params, a.noise.ranks);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte *wire = a.wire, *const end = a.wire + a.wire_bytes;
@@ -319,7 +319,7 @@ struct Bound {
   }
   // The greatest finite magnitude. NaN and Inf go as they are, so they set no step.
   template <class T>
-  static Facts measure(const std::byte* x, std::size_t n, const Params&) {
+  static Measured measure(const std::byte* x, std::size_t n, const Params&) {
     using L = Lanes<T>;
     const DefaultFloatingPoint environment;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
@@ -333,10 +333,10 @@ struct Bound {
     return {static_cast<double>(most.greatest_of_lanes())};
   }
   // With zeros, any step will do.
-  static Params settle(const Params& p, const Facts& facts) noexcept {
+  static Params settle(const Params& p, const Measured& measured) noexcept {
     Params settled = p;
     settled.value[2] = 0;
-    if (facts[0] > 0) settled.value[0] = p.value[2] * facts[0];
+    if (measured[0] > 0) settled.value[0] = p.value[2] * measured[0];
     return settled;
   }
 

@@ -37,14 +37,14 @@ struct LatticeRow {
     a.residual = static_cast<std::byte*>(e.args.residual);
     a.n = e.args.n;
     a.feedback = e.args.feedback;
-    a.step = static_cast<double>(bound_step<T>(e.args.params, e.args.site.ranks));
+    a.step = static_cast<double>(bound_step<T>(e.args.params, e.args.noise.ranks));
     if (parts != 1) begin_chain(a.state, a.encoded, parts, launch);
     if (parts > 0) launch(name_for<T>(kEncode), parts, kLatticeThreads, kLatticeWarps * kLatticeShared<T>, a);
   }
 
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
     auto a = decode_args<LatticeDecodeArgs>(d, kBlock);
-    a.step = static_cast<double>(bound_step<T>(d.args.params, d.args.site.ranks));
+    a.step = static_cast<double>(bound_step<T>(d.args.params, d.args.noise.ranks));
     launch_decode<T>(kDecode, a, parts_of(a.n), kLatticeThreads, kLatticeWarps * kLatticeShared<T>, d.scratch,
                      launch);
   }
@@ -52,12 +52,12 @@ struct LatticeRow {
   static std::size_t measure_scratch_bytes(std::size_t, const Params&) noexcept {
     return sizeof(GreatestState);
   }
-  static void measure(const void* x, std::size_t n, const Params&, Facts* facts, std::byte* scratch,
+  static void measure(const void* x, std::size_t n, const Params&, Measured* measured, std::byte* scratch,
                       const DeviceShape& shape, const Launcher& launch) noexcept {
     constexpr std::size_t kEach =
         std::size_t{kLatticeThreads} * 16;  // least number of elements per thread block
     const GreatestArgs a{static_cast<const std::byte*>(x), n, reinterpret_cast<GreatestState*>(scratch),
-                         facts->data()};
+                         measured->data()};
     launch("greatest_begin", 1, 32, 0, a);
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));

@@ -27,7 +27,7 @@ struct ThreePoint : Estimates {
     const int v = version(params);
     return {.form = static_cast<std::uint8_t>(16 * v + kId),
             .resync = static_cast<std::uint64_t>(params.value[4]),
-            .stands = static_cast<std::uint64_t>(params.value[3]),
+            .max_skipped = static_cast<std::uint64_t>(params.value[3]),
             .exact_chance = v == 5 ? params.value[1] : 0,
             .zeta = v == 3 ? params.value[2] : -1,
             .messages = v == 5 ? 1 : 2,
@@ -35,7 +35,7 @@ struct ThreePoint : Estimates {
   }
   static MQ_RULE bool is_from_last(const MemoryTile& tile) {
     const int v = version(tile.params);
-    return !tile.fresh && (v == 5 || (v == 2 && tile.message == 0));
+    return !tile.exact_restart && (v == 5 || (v == 2 && tile.message == 0));
   }
   template <class T>
   static MQ_RULE Operand before(const MemoryTile& tile) {
@@ -47,7 +47,7 @@ struct ThreePoint : Estimates {
       learn_from_last<T>(tile);
     else
       learn<T>(tile);
-    if (tile.fresh || tile.message + 1 == terms(tile.params).messages) keep_last<T>(tile);
+    if (tile.exact_restart || tile.message + 1 == terms(tile.params).messages) keep_last<T>(tile);
   }
   // Version 5 sends the change from y, which must be what h was last brought to.
   template <class T>

@@ -21,7 +21,7 @@ struct Ef21 : Estimates {
   static constexpr EstimateTerms terms(const Params& params) {
     return {.form = kId,
             .resync = static_cast<std::uint64_t>(params.value[0]),
-            .stands = static_cast<std::uint64_t>(params.value[1])};
+            .max_skipped = static_cast<std::uint64_t>(params.value[1])};
   }
   template <class T>
   static MQ_RULE Operand before(const MemoryTile& tile) {

@@ -20,7 +20,7 @@ struct Lazy : Estimates {
   static constexpr EstimateTerms terms(const Params& params) {
     return {.form = kId,
             .resync = static_cast<std::uint64_t>(params.value[2]),
-            .stands = static_cast<std::uint64_t>(params.value[1]),
+            .max_skipped = static_cast<std::uint64_t>(params.value[1]),
             .zeta = params.value[0]};
   }
   template <class T>

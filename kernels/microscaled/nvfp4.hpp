@@ -1,6 +1,6 @@
 // nvfp4: floats of 4 bits, E2M1, in groups of 16 that share a scale of 8 bits, E4M3 (NVFP4, the format of
 // NVIDIA's Blackwell processors). There the second scale, a float, belongs to a whole tensor. Here it belongs
-// to 1024 elements: so a vector may be cut, no rank needs facts of the others' vectors, and it is never
+// to 1024 elements: so a vector may be cut, no rank needs to know the others' vectors, and it is never
 // worse. 0.566 bytes per float.
 //
 //   unit  = (greatest magnitude of the block) / (6 * 448)

@@ -50,12 +50,16 @@ struct AdaptiveSetting {
 template <class T>
 struct Measure {
   static std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return sizeof(MeasureState); }
-  static void measure(const void* x, std::size_t n, const Params& params, Facts* facts, std::byte* scratch,
-                      const DeviceShape& shape, const Launcher& launch) noexcept {
+  static void measure(const void* x, std::size_t n, const Params& params, Measured* measured,
+                      std::byte* scratch, const DeviceShape& shape, const Launcher& launch) noexcept {
     constexpr NamesByType kCount = MQ_NAMES_BY_TYPE(threshold_count, ),
                           kTake = MQ_NAMES_BY_TYPE(threshold_take, );
-    MeasureArgs a{
-        static_cast<const std::byte*>(x), n, 0, reinterpret_cast<MeasureState*>(scratch), facts->data(), 0};
+    MeasureArgs a{static_cast<const std::byte*>(x),
+                  n,
+                  0,
+                  reinterpret_cast<MeasureState*>(scratch),
+                  measured->data(),
+                  0};
     a.k = ThresholdParams::rank(params, n);
     constexpr std::size_t kEach = std::size_t{512} * 16;  // least number of elements per thread block
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,

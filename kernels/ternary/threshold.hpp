@@ -67,7 +67,7 @@ struct Threshold {
   // the next 11 bits in the bin that holds the quantile. The histograms are counts, so the result is the same
   // on every instruction set.
   template <class T>
-  static Facts measure(const std::byte* x, std::size_t n, const Params& p) {
+  static Measured measure(const std::byte* x, std::size_t n, const Params& p) {
     constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;
     constexpr std::size_t kBins = std::size_t{1} << kBinBits;
     const DefaultFloatingPoint environment;
@@ -90,9 +90,9 @@ struct Threshold {
     }
     return {static_cast<double>(magnitude_of<T>(prefix << shift))};
   }
-  static Params settle(const Params& p, const Facts& facts) noexcept {
+  static Params settle(const Params& p, const Measured& measured) noexcept {
     Params settled = p;
-    if (facts[0] > 0) settled.value[0] = std::clamp(facts[0], kSpecs[0].min, kSpecs[0].max);
+    if (measured[0] > 0) settled.value[0] = std::clamp(measured[0], kSpecs[0].min, kSpecs[0].max);
     return settled;
   }
 };

@@ -28,14 +28,14 @@ struct Trits : RowFunctions<Trits<T, Q>> {
   static Encoded encode_as(const EncodeArgs& a) {
     const Settings settings = Q::settings(a.params);
     std::byte* wire = a.wire;
-    Noise random(a.site);
+    Noise random(a.noise);
     Encoded result;
     for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
       const std::size_t n = std::min(settings.block, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
       const T most = greatest_magnitude<true>(source, n);
       if (std::isfinite(most)) [[likely]]
-        encode_block(source, n, most_sent(source, n, most, settings), wire, random, a.site.index + begin);
+        encode_block(source, n, most_sent(source, n, most, settings), wire, random, a.noise.index + begin);
       else
         result.nonfinite += encode_marked(source, n, wire);
       wire += settings.template block_bytes<T>(n);

@@ -130,7 +130,7 @@ void Trials::run(const Part& part, Trial& trial) {
   out.n = part.n;
   out.params = part.params;
   out.wire = wire_.data();
-  out.site.ranks = part.ranks;
+  out.noise.ranks = part.ranks;
   const double start = steady_s();
   const kernels::Encoded encoded = part.ops.encode(out);
   const double middle = steady_s();
@@ -140,7 +140,7 @@ void Trials::run(const Part& part, Trial& trial) {
   in.n = part.n;
   in.params = part.params;
   in.x = decoded_.data();
-  in.site = out.site;
+  in.noise = out.noise;
   const kernels::Decoded decoded = part.ops.decode(in);
   const double end = steady_s();
   // cannot happen: a codec reads what it wrote, and its tests check that

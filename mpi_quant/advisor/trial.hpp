@@ -34,7 +34,7 @@ inline constexpr std::size_t kWindowGrain = 16384;
 struct Trial {
   std::uint64_t elements = 0, wire_bytes = 0, measured = 0;
   std::uint64_t ruined = 0;  // finite elements that came out as NaN or Inf, beyond the range of the method
-  // measure: the codec's facts of the vector
+  // measure: what the codec measures of the vector
   double encode_s = 0, decode_s = 0, measure_s = 0;
   double error2 = 0;               // sum of (v - decoded)^2
   double norm2 = 0, decoded2 = 0;  // sums of v^2 and of decoded^2

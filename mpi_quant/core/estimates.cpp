@@ -26,7 +26,7 @@ Status measure_feedback(Reduction& reduction, DevicePlacement& vectors, const Re
       form_of(entry->version) != terms.form || (terms.resync > 0 && entry->calls_since_exact >= terms.resync);
   maxima.starts = starts;
   if (starts) return {};
-  const bool may_skip = entry->calls_skipped < terms.stands;
+  const bool may_skip = entry->calls_skipped < terms.max_skipped;
   if (may_skip && skip) {
     memory.skipped_messages = terms.messages;
   } else if (terms.zeta >= 0 && (may_skip || terms.messages > 1)) {

@@ -12,7 +12,7 @@ namespace mq {
 namespace {
 
 // Measures n elements in host memory. Half types are converted to float first.
-kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
+kernels::Measured measure_on_host(const Reduction& reduction, const std::byte* x) {
   const std::size_t n = input_of(reduction).n;
   if (reduction.convert == nullptr)
     return reduction.codec->measure(x, n, reduction.element, reduction.params);
@@ -251,7 +251,7 @@ Status DevicePlacement::follow_elsewhere() {
   return status;
 }
 
-Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& measured) {
+Status DevicePlacement::measure(const Reduction& reduction, kernels::Measured& measured) {
   if (mode_ != Mode::device) {
     measured = measure_on_host(reduction, reduction.input);
     return {};
@@ -267,8 +267,8 @@ Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& meas
 }
 
 Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
-                                          kernels::Facts& measured) {
-  auto* const reported = new (work_->pinned() + measured_at()) kernels::Facts{-1};
+                                          kernels::Measured& measured) {
+  auto* const reported = new (work_->pinned() + measured_at()) kernels::Measured{-1};
   row.measure(reduction.input, input_of(reduction).n, reduction.params, reported,
               work_->device_memory() + copies_bytes(), backend_.device_reduction.shape,
               rows_.api->launcher(work_->main()));

@@ -74,7 +74,7 @@ class DevicePlacement {
   Status prepare(Reduction& reduction, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
   // Measures the vector (kernels::Codec::measure). May throw std::bad_alloc.
-  Status measure(const Reduction& reduction, kernels::Facts& measured);
+  Status measure(const Reduction& reduction, kernels::Measured& measured);
   // As the functions of engine/memory_steps.hpp, wherever the vectors and the arrays of the rule are. Call
   // the first two after prepare(), the others once the ranks have agreed.
   Status memory_factor(const Reduction& reduction, double& factor);
@@ -113,7 +113,7 @@ class DevicePlacement {
   template <class F>
   Status run_now(const F& launch);
   Status measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
-                           kernels::Facts& measured);
+                           kernels::Measured& measured);
 
   DevicePool& pool_;
   DeviceRows rows_;

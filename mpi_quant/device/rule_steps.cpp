@@ -103,7 +103,7 @@ void RuleSteps::encode_two(const Step& step, const kernels::EncodeArgs& args, De
   const bool follows = own && skipped_messages == 0;
   if (own) {
     if (follows) part.wire = second_;
-    part.site.call = second_of(args.site.call);
+    part.noise.call = second_of(args.noise.call);
     encode_message(step, part, 1, second, launch);
   }
   rule().join(args.wire, follows ? second_ : nullptr, second_bytes_, &first, &second, &reported.encoded,
@@ -138,7 +138,7 @@ void RuleSteps::decode(const Step& step, const kernels::DecodeArgs& args, const 
   if (!messages.has_second) return;
   part.wire += messages.first_bytes;
   part.wire_bytes = messages.second_bytes;
-  part.site.call = second_of(args.site.call);
+  part.noise.call = second_of(args.noise.call);
   decode_message(step, part, reported, launch);
 }
 

@@ -67,7 +67,7 @@ std::byte* ChunkPlaces::residual(Range range) const {
   return reduction_->residual + value_bytes(*reduction_, range.begin - input_of(*reduction_).begin);
 }
 
-kernels::Site ChunkPlaces::noise(const Step& step) const {
+kernels::NoiseIndex ChunkPlaces::noise(const Step& step) const {
   return {reduction_->random_key, static_cast<std::uint64_t>(step.sum),
           layout_->index(segment_, static_cast<std::size_t>(step.chunk)), reduction_->size};
 }
@@ -97,7 +97,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   encode.args.n = range.n;
   encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
-  encode.args.site = noise(step);
+  encode.args.noise = noise(step);
   return encode;
 }
 
@@ -110,7 +110,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
   decode.args.params = params_of(*reduction_, step);
-  decode.args.site = noise(step);
+  decode.args.noise = noise(step);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
   decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output(chunk, range);

@@ -69,9 +69,9 @@ inline constexpr std::uint16_t kScheme = 0xff05;
 
 // Numbers that ranks bring to the agreement. All get the greatest of each.
 struct Maxima {
-  kernels::Facts measured{};  // of the vector (kernels::Codec::measure)
-  std::uint64_t calls = 0;    // that the residual of the call's key has served
-  std::uint64_t seed = 0;     // of random rounding
+  kernels::Measured measured{};  // of the vector (kernels::Codec::measure)
+  std::uint64_t calls = 0;       // that the residual of the call's key has served
+  std::uint64_t seed = 0;        // of random rounding
   // About the estimates of the key, if the memory rule keeps some. version: what they have been through; 0:
   // nothing yet. Two ranks differ in it if the greatest version is not the complement of the greatest
   // complement.
@@ -132,7 +132,7 @@ inline std::uint32_t hash_of_key(std::string_view key) {
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
 
-// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it
+// The key of a call's random numbers (kernels::NoiseIndex::call). With a residual key that all ranks know, it
 // is a function of the key and the number of the key's call, whatever happened in between and on whatever
 // communicator of these ranks. So a run that restores its residuals goes on with the same numbers. Else it is
 // a function of the call's signature. group: a number of the ranks that take part, so that groups that reduce

@@ -46,7 +46,7 @@ kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::
   tile.n = n;
   tile.params = reduction.memory.params;
   tile.factor = reduction.memory.factor;
-  tile.fresh = reduction.memory.exact_restart;
+  tile.exact_restart = reduction.memory.exact_restart;
   const std::size_t array_bytes = value_bytes(reduction, reduction.count);
   for (int i = 0; i < reduction.memory.rule->arrays; ++i)
     tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;
@@ -87,7 +87,7 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) c
   std::memcpy(args.wire, &length, sizeof length);
   if (own) {
     part.wire += all.bytes;
-    part.site.call = second_of(args.site.call);
+    part.noise.call = second_of(args.noise.call);
     const Encoded second = encode_one(part, 1);
     all.bytes += second.bytes;
     // Elements that are not finite are so in both messages.
@@ -118,7 +118,7 @@ Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs&
     part.residual = operand.residual;
     part.n = n;
     part.wire = args.wire + all.bytes;
-    part.site.index = args.site.index + first;
+    part.noise.index = args.noise.index + first;
     const Encoded encoded = codec.encode(part);
     if (rule.after != nullptr) rule.after(tile);
     all.bytes += encoded.bytes;
@@ -173,7 +173,7 @@ Decoded MemorySteps::decode_messages(const Step& step, const kernels::DecodeArgs
   if (!messages.has_second) return Decoded::ok;
   part.wire += messages.first_bytes;
   part.wire_bytes = messages.second_bytes;
-  part.site.call = second_of(args.site.call);
+  part.noise.call = second_of(args.noise.call);
   return codec.decode(part);
 }
 

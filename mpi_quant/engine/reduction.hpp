@@ -69,7 +69,7 @@ struct Reduction {
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // null: nothing is kept
   std::uint64_t call = 0;         // hash of the signature
-  std::uint64_t random_key = 0;   // kernels::Site::call
+  std::uint64_t random_key = 0;   // kernels::NoiseIndex::call
   int rank = 0, size = 1;
   int pipelines = 4;  // segments in flight
   // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines`

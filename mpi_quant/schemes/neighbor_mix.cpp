@@ -126,7 +126,7 @@ class Round {
   Status choose(const CallOptions& options, int size);
   Status find_mirrors();
   Status allocate();
-  kernels::Site noise(int of_rank) const {
+  kernels::NoiseIndex noise(int of_rank) const {
     return {mixed(hash_of_key(key_) ^ mixed(mirrors_->rounds ^ mixed(seed_))),
             static_cast<std::uint64_t>(of_rank), 0, size_};
   }
@@ -271,7 +271,7 @@ void Round<T>::encode() {
   args.n = n_;
   args.params = method_.params;
   args.wire = wire();
-  args.site = noise(rank_);
+  args.noise = noise(rank_);
   const std::size_t bytes = ops_->encode(args).bytes;
   if (!decode(wire(), bytes, rank_).ok() || !stays_finite(own, decoded(), n_)) return;
   own_.bytes = bytes;
@@ -287,7 +287,7 @@ Status Round<T>::decode(const std::byte* wire, std::size_t bytes, int of_rank) {
   args.n = n_;
   args.params = method_.params;
   args.x = decoded();
-  args.site = noise(of_rank);
+  args.noise = noise(of_rank);
   if (bytes <= slot_ && ops_->decode(args) == kernels::Decoded::ok) return {};
   return {Code::bad_frame, "the message of rank " + std::to_string(of_rank) + " cannot be read"};
 }

@@ -76,7 +76,8 @@ struct Segment {
   }
   kernels::EncodeArgs args(const DeviceRowUnderTest<T>& row, std::vector<T>& kept,
                            std::vector<std::byte>& to) {
-    return {x.data(), kept.data(), kernels::Feedback::carry, x.size(), row.host.params, to.data(), kSite};
+    return {x.data(),  kept.data(), kernels::Feedback::carry, x.size(), row.host.params,
+            to.data(), kNoiseIndex};
   }
 };
 
@@ -102,7 +103,7 @@ TEST(DeviceBatch, SegmentsThatShareLaunches) {
       EXPECT_TRUE(same_bits(s->residual, s->host_residual)) << row.describe(n, "encode");
       batch.begin_segment();
       row.ops->decode({{s->wire.data(), s->host_wire.size(), s->x.size(), row.host.params, s->x.data(),
-                        s->decoded.data(), false, kSite},
+                        s->decoded.data(), false, kNoiseIndex},
                        s->malformed.get(),
                        s->scratch.data(),
                        row.shape},
@@ -112,7 +113,7 @@ TEST(DeviceBatch, SegmentsThatShareLaunches) {
     for (auto& s : segments) {
       std::vector<T> expected(s->x.size());
       (void)row.host.ops().decode({s->host_wire.data(), s->host_wire.size(), s->x.size(), row.host.params,
-                                   s->x.data(), expected.data(), false, kSite});
+                                   s->x.data(), expected.data(), false, kNoiseIndex});
       EXPECT_EQ(*s->malformed, 0U) << row.describe(n, "decode");
       EXPECT_TRUE(same_bits(s->decoded, expected)) << row.describe(n, "decode");
     }

@@ -180,7 +180,7 @@ void check_measure() {
       std::vector<T> x = make_input<T>(input, n, seed());
       if (n == 20000) plant_nonfinite(x, seed());
       Scratch scratch(ops->scratch_bytes(n, params));
-      const auto measured = std::make_unique<kernels::Facts>();  // on the heap, which a real GPU sees too
+      const auto measured = std::make_unique<kernels::Measured>();  // on the heap, which a real GPU sees too
       (*measured)[0] = -1;
       ops->measure(x.data(), n, params, measured.get(), scratch.data(), kSmallDevice,
                    simt::launcher(kSmallDevice.shared_bytes));

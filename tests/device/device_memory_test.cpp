@@ -147,7 +147,7 @@ TEST(DeviceMemory, functions_give_the_bits_of_the_host) {
       MemoryTile terms;
       terms.params = params;
       terms.factor = form % 2 == 0 ? 1 : 0.3;
-      terms.fresh = rule.keeps_estimates && form == 2;
+      terms.exact_restart = rule.keeps_estimates && form == 2;
       terms.message = form == 3 && rule.terms(params).messages == 2 ? 1 : 0;
       expect_functions<float>(rule, terms, which);
       expect_functions<double>(rule, terms, which);
@@ -309,10 +309,10 @@ class ChunkUnderTest {
             n_,
             params_of(r_, step),
             wire,
-            kSite};
+            kNoiseIndex};
   }
   kernels::DecodeArgs decode_args(const Step& step, const std::byte* wire, std::size_t bytes, void* x) const {
-    return {wire, bytes, n_, params_of(r_, step), nullptr, x, false, kSite};
+    return {wire, bytes, n_, params_of(r_, step), nullptr, x, false, kNoiseIndex};
   }
 
   Plan plan_;

@@ -67,7 +67,7 @@ class Scratch {
 };
 
 // Of an encode somewhere in a call; its index is a multiple of every block.
-constexpr kernels::Site kSite{
+constexpr kernels::NoiseIndex kNoiseIndex{
     .call = 0x123456789abcdef, .sum = 0xfedcba987654321, .index = 3 << 20, .ranks = 3};
 
 template <class T>
@@ -99,19 +99,21 @@ struct DeviceRowUnderTest {
     host_error.set(residual);
     std::vector<std::byte> expected(bound);
     const bool kept = !residual.empty() || n == 0;
-    const kernels::Encoded host_encoded = host.ops().encode(
-        {x.data(), kept ? host_error.data() : nullptr, feedback, n, host.params, expected.data(), kSite});
+    const kernels::Encoded host_encoded =
+        host.ops().encode({x.data(), kept ? host_error.data() : nullptr, feedback, n, host.params,
+                           expected.data(), kNoiseIndex});
     expected.resize(host_encoded.bytes);
 
     Scratch scratch(ops->scratch_bytes(n, host.params));
     // On the heap, which a real GPU sees too (simt/on_device.cpp).
     const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 0, 0});
     kernels::DeviceEncoded& encoded = *result;
-    ops->encode({{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data(), kSite},
-                 &encoded,
-                 scratch.data(),
-                 shape},
-                launcher());
+    ops->encode(
+        {{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data(), kNoiseIndex},
+         &encoded,
+         scratch.data(),
+         shape},
+        launcher());
     expect_ran(n, what);
     EXPECT_TRUE(in.intact() && error.intact() && wire.intact() && scratch.intact())
         << describe(n, what) << "encode wrote outside";

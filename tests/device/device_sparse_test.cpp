@@ -330,8 +330,9 @@ TEST(DeviceSparse, MeasuredTau) {
           std::vector<T> x = make_input<T>(input, n, seed());
           if (n == 1000) plant_nonfinite(x, seed());
           Scratch scratch(ops->scratch_bytes(n, params));
-          const auto measured = std::make_unique<kernels::Facts>();  // on the heap, which a real GPU sees too
-          kernels::Facts& values = *measured;
+          const auto measured =
+              std::make_unique<kernels::Measured>();  // on the heap, which a real GPU sees too
+          kernels::Measured& values = *measured;
           values[0] = -1;
           ops->measure(x.data(), n, params, &values, scratch.data(), kSmallDevice,
                        simt::launcher(kSmallDevice.shared_bytes));

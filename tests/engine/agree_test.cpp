@@ -32,7 +32,7 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
     status[r] = agreed_status(agreement.summary());
     if (status[r].ok()) {
       const Maxima& maxima = agreement.summary().maxima;
-      EXPECT_EQ(maxima.measured, (kernels::Facts{static_cast<double>(comm.size() - 1), 0, 0, 100}));
+      EXPECT_EQ(maxima.measured, (kernels::Measured{static_cast<double>(comm.size() - 1), 0, 0, 100}));
       EXPECT_EQ(maxima.calls, 100u);
       EXPECT_EQ(maxima.seed, static_cast<std::uint64_t>(std::min(comm.size() - 1, 2)));
     }

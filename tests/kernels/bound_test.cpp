@@ -91,9 +91,9 @@ TEST(Bound, a_share_is_one_of_the_greatest_finite_magnitude) {
   for (const std::size_t n : {0, 1, 31, 32, 100}) {
     std::vector<float> x(n, -1.0F);
     if (n > 30) x[5] = kInf, x[6] = std::nanf(""), x[n - 1] = -3;
-    const kernels::Facts facts = codec.measure(x.data(), n, kernels::Element::f32, given);
-    EXPECT_EQ(facts, (kernels::Facts{n == 0 ? 0.0 : n == 1 ? 1.0 : 3.0}));
-    const kernels::Params settled = codec.settle(given, facts);
+    const kernels::Measured measured = codec.measure(x.data(), n, kernels::Element::f32, given);
+    EXPECT_EQ(measured, (kernels::Measured{n == 0 ? 0.0 : n == 1 ? 1.0 : 3.0}));
+    const kernels::Params settled = codec.settle(given, measured);
     EXPECT_EQ(settled, with_values(codec, {{"abs", n == 0 ? 1e-3 : n == 1 ? 0.5 : 1.5}, {"growth", 1}}));
   }
 }

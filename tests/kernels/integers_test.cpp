@@ -19,7 +19,7 @@ namespace mq::test {
 namespace {
 
 using kernels::Feedback;
-using kernels::Site;
+using kernels::NoiseIndex;
 namespace philox = kernels::philox;
 
 // The vectors that the authors publish with Random123 (kat_vectors).
@@ -76,10 +76,11 @@ TEST(Integers, codes_are_those_of_the_definition) {
     for (const Input input : {Input::normal, Input::one_sided, Input::mixed_scales}) {
       // The second is where the numbers of the draws pass 2^32.
       const std::uint64_t first = input == Input::normal ? 3 : (std::uint64_t{1} << 35) / row.block() - 1;
-      const Site site{.call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = first * row.block()};
+      const NoiseIndex noise{
+          .call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = first * row.block()};
       const std::size_t n = row.block() + 77;
       const auto x = make_input<T>(input, n, seed());
-      const auto wire = row.run(x, {}, Feedback::none, 0, site).wire;
+      const auto wire = row.run(x, {}, Feedback::none, 0, noise).wire;
       const std::byte* at = wire.data();
       for (std::size_t begin = 0; begin < n; begin += row.block()) {
         T head[2]{};
@@ -92,7 +93,7 @@ TEST(Integers, codes_are_those_of_the_definition) {
           const int code = packed_code(group, format.bits, (i - begin) % 32) - format.limit() - 1;
           T scaled = (x[i] - head[1]) * (T{1} / head[0]);
           if (format.stochastic) {
-            const auto bits = static_cast<T>(philox::bits_of(site.call, site.sum, site.index + i));
+            const auto bits = static_cast<T>(philox::bits_of(noise.call, noise.sum, noise.index + i));
             scaled += bits * T{0x1p-16} + T{0x1p-17} - T{0.5};
           }
           const T limit = static_cast<T>(format.limit());

@@ -35,8 +35,8 @@ template <class Row, class T = typename Row::Type>
 std::vector<double> sum_of_errors(const Row& row, const std::vector<T>& x, int calls) {
   std::vector<double> sum(x.size());
   for (int call = 0; call < calls; ++call) {
-    const kernels::Site site{.call = static_cast<std::uint64_t>(call) * 0x9e3779b97f4a7c15u, .sum = 7};
-    const auto decoded = row.run(x, {}, Feedback::none, 0, site).decoded;
+    const kernels::NoiseIndex noise{.call = static_cast<std::uint64_t>(call) * 0x9e3779b97f4a7c15u, .sum = 7};
+    const auto decoded = row.run(x, {}, Feedback::none, 0, noise).decoded;
     for (std::size_t i = 0; i < x.size(); ++i)
       sum[i] += static_cast<double>(decoded[i]) - static_cast<double>(x[i]);
   }
@@ -81,8 +81,8 @@ TEST(Quality, noise_is_a_function_of_the_site_and_other_sites_have_other_noise) 
     if (!is_random(row)) return;
     const std::size_t n = 2 * row.block();
     const auto x = make_input<T>(Input::uniform, n, seed());
-    const auto errors = [&](const kernels::Site& site) {
-      const auto decoded = row.run(x, {}, Feedback::none, 0, site).decoded;
+    const auto errors = [&](const kernels::NoiseIndex& noise) {
+      const auto decoded = row.run(x, {}, Feedback::none, 0, noise).decoded;
       std::vector<double> error(n);
       for (std::size_t i = 0; i < n; ++i)
         error[i] = static_cast<double>(decoded[i]) - static_cast<double>(x[i]);
@@ -90,10 +90,10 @@ TEST(Quality, noise_is_a_function_of_the_site_and_other_sites_have_other_noise) 
     };
     const auto first = errors({.call = 1, .sum = 2});
     EXPECT_EQ(first, errors({.call = 1, .sum = 2, .ranks = 3})) << row.describe(n, "");
-    for (const kernels::Site& other :
-         {kernels::Site{.call = 2, .sum = 2}, kernels::Site{.call = 1, .sum = 3}, kernels::Site{.call = 1},
-          kernels::Site{.call = 1, .sum = 2, .index = n},
-          kernels::Site{.call = 1, .sum = 2, .index = 1ull << 40}})
+    for (const kernels::NoiseIndex& other :
+         {kernels::NoiseIndex{.call = 2, .sum = 2}, kernels::NoiseIndex{.call = 1, .sum = 3},
+          kernels::NoiseIndex{.call = 1}, kernels::NoiseIndex{.call = 1, .sum = 2, .index = n},
+          kernels::NoiseIndex{.call = 1, .sum = 2, .index = 1ull << 40}})
       EXPECT_LE(std::abs(correlation(first, errors(other))), 6 / std::sqrt(static_cast<double>(n)))
           << row.describe(n, "") << other.call << " " << other.sum << " " << other.index;
   });

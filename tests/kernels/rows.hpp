@@ -142,7 +142,7 @@ struct Row {
 
   // Encode, then decode; an empty residual means none.
   Coded<T> run(const std::vector<T>& x, const std::vector<T>& residual, kernels::Feedback feedback,
-               std::size_t shift = 0, const kernels::Site& site = {}) const {
+               std::size_t shift = 0, const kernels::NoiseIndex& noise = {}) const {
     const std::size_t n = x.size();
     Guarded<T> in(n * sizeof(T), shift), error(residual.size() * sizeof(T), shift);
     Guarded<std::byte> wire(bound(n), shift);
@@ -150,14 +150,14 @@ struct Row {
     error.set(residual);
     const kernels::Encoded encoded =
         ops().encode({in.data(), residual.empty() && n > 0 ? nullptr : error.data(), feedback, n, params,
-                      wire.data(), site});
+                      wire.data(), noise});
     EXPECT_TRUE(in.intact() && error.intact() && wire.intact()) << describe(n, "encode wrote outside");
     EXPECT_TRUE(same_bits(in.get(n), x)) << describe(n, "encode changed its input");
     EXPECT_LE(encoded.bytes, bound(n)) << describe(n, "bound");
     Coded<T> coded{
         wire.get(encoded.bytes), error.get(residual.size()), {}, encoded.nonfinite, encoded.overflows};
     Guarded<T> out(n * sizeof(T), shift);
-    EXPECT_EQ(ops().decode({wire.data(), encoded.bytes, n, params, nullptr, out.data(), false, site}),
+    EXPECT_EQ(ops().decode({wire.data(), encoded.bytes, n, params, nullptr, out.data(), false, noise}),
               kernels::Decoded::ok)
         << describe(n, "own wire");
     EXPECT_TRUE(out.intact()) << describe(n, "decode wrote outside");

@@ -18,7 +18,7 @@ namespace mq::test {
 namespace {
 
 using kernels::Feedback;
-using kernels::Site;
+using kernels::NoiseIndex;
 namespace philox = kernels::philox;
 
 constexpr int kBits[]{0, 2, 4, 5, 7, 8};  // of so many trits
@@ -47,10 +47,11 @@ TEST(TernGrad, trits_are_those_of_the_definition) {
     for (const Input input : {Input::normal, Input::one_sided, Input::mixed_scales}) {
       // The second is where the numbers of the draws pass 2^32.
       const std::uint64_t first = input == Input::normal ? 3 : (std::uint64_t{1} << 35) / row.block() - 1;
-      const Site site{.call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = first * row.block()};
+      const NoiseIndex noise{
+          .call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = first * row.block()};
       const std::size_t n = row.block() + 77;
       const auto x = make_input<T>(input, n, seed());
-      const auto wire = row.run(x, {}, Feedback::none, 0, site).wire;
+      const auto wire = row.run(x, {}, Feedback::none, 0, noise).wire;
       const std::byte* at = wire.data();
       for (std::size_t begin = 0; begin < n; begin += row.block()) {
         T s;
@@ -60,7 +61,7 @@ TEST(TernGrad, trits_are_those_of_the_definition) {
         const std::size_t end = std::min(n, begin + row.block());
         const std::vector<int> trits = trits_of(at, end - begin);
         for (std::size_t i = begin; i < end; ++i) {
-          const auto bits = static_cast<T>(philox::bits_of(site.call, site.sum, site.index + i));
+          const auto bits = static_cast<T>(philox::bits_of(noise.call, noise.sum, noise.index + i));
           const T scaled = x[i] * (T{1} / s) + (bits * T{0x1p-16} + (T{0x1p-17} - T{0.5}));
           ASSERT_EQ(trits[i - begin] - 1, std::nearbyint(std::clamp(scaled, T{-1}, T{1})))
               << row.describe(n, name(input)) << i;

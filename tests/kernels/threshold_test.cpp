@@ -13,8 +13,8 @@ namespace mq::test {
 namespace {
 
 using kernels::Codec;
-using kernels::Facts;
 using kernels::Feedback;
+using kernels::Measured;
 using kernels::Params;
 
 TEST(Threshold, sends_one_quantum_of_each_element_that_has_reached_tau) {
@@ -103,7 +103,7 @@ TEST(Threshold, feedback_makes_the_mean_of_many_calls_right) {
 const Codec& threshold() { return *kernels::find_codec("threshold"); }
 
 template <class T>
-Facts facts_of(const std::vector<T>& x, double quantile) {
+Measured measured_of(const std::vector<T>& x, double quantile) {
   const Params params = with_values(threshold(), {{"quantile", quantile}});
   EXPECT_EQ(threshold().measures(params), kernels::Measures::once_a_key);
   return threshold().measure(x.data(), x.size(), Row<T>::kElement, params);
@@ -115,7 +115,7 @@ void expect_quantiles() {
     for (const Input input : kInputs)
       for (const std::size_t n : {1, 2, 33, 5000}) {
         auto magnitudes = make_input<T>(input, n, seed());
-        const double tau = facts_of(magnitudes, q)[0];
+        const double tau = measured_of(magnitudes, q)[0];
         for (T& v : magnitudes) v = std::abs(v);
         std::sort(magnitudes.begin(), magnitudes.end(), std::greater<T>());
         auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - q) * static_cast<double>(n)));
@@ -135,11 +135,11 @@ TEST(Threshold, a_quantile_measures_the_magnitude_that_so_many_reach) {
 TEST(Threshold, a_settled_quantile_sends_its_share_and_zeros_settle_nothing) {
   const Params given = with_values(threshold(), {{"tau", 2.5}, {"quantile", 0.96}});
   const auto x = make_input<float>(Input::laplace, 100000, seed());
-  const Params settled = threshold().settle(given, facts_of(x, 0.96));
+  const Params settled = threshold().settle(given, measured_of(x, 0.96));
   const Row<float> row{&threshold(), settled, kernels::best_isa()};
   EXPECT_NEAR(static_cast<double>(entries_of(row.run(x, {}, Feedback::none).decoded)), 4000, 20);
-  const Facts none = facts_of(std::vector<float>(1000), 0.96);
-  EXPECT_EQ(none, Facts{});
+  const Measured none = measured_of(std::vector<float>(1000), 0.96);
+  EXPECT_EQ(none, Measured{});
   EXPECT_EQ(threshold().settle(given, none), given) << "tau as given";
   for (const double extreme : {1e-300, 1e300}) {
     const double tau = threshold().settle(given, {extreme}).value[0];
@@ -151,7 +151,8 @@ TEST(Threshold, a_settled_quantile_sends_its_share_and_zeros_settle_nothing) {
 TEST(Threshold, a_quantile_of_a_sparse_vector_sends_what_is_not_zero) {
   std::vector<float> x(10000);
   for (std::size_t i = 0; i < x.size(); i += 200) x[i] = i % 400 ? -0.25F : 0.5F;
-  const Params settled = threshold().settle(with_values(threshold(), {{"quantile", 0.9}}), facts_of(x, 0.9));
+  const Params settled =
+      threshold().settle(with_values(threshold(), {{"quantile", 0.9}}), measured_of(x, 0.9));
   const Row<float> row{&threshold(), settled, kernels::best_isa()};
   EXPECT_EQ(entries_of(row.run(x, {}, Feedback::none).decoded), 50u);
 }
@@ -163,8 +164,8 @@ TEST(Threshold, a_measurement_does_not_see_what_is_not_finite) {
     x[i] = i == 500 ? std::nanf("") : std::numeric_limits<float>::infinity();
     without[i] = 0;
   }
-  EXPECT_EQ(facts_of(x, 0.9), facts_of(without, 0.9));
-  EXPECT_EQ(facts_of(std::vector<float>(50, std::nanf("")), 0.5), Facts{});
+  EXPECT_EQ(measured_of(x, 0.9), measured_of(without, 0.9));
+  EXPECT_EQ(measured_of(std::vector<float>(50, std::nanf("")), 0.5), Measured{});
 }
 
 }  // namespace

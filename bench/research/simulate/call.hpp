@@ -35,7 +35,7 @@ struct SimulatedCall {
       1;  // one after the other, with a barrier before each. The last one counts: it finds the network as left by the others
   int segments = 0;  // in flight: pipelines_of
   bool feedback = true;
-  std::uint64_t random_key = 0;      // kernels::Site::call
+  std::uint64_t random_key = 0;      // kernels::NoiseIndex::call
   bool is_warm = false;              // StepCosts
   double step_s = 0;                 // StepCosts
   const Vectors* vectors = nullptr;  // null: nothing is encoded, and no memory is used for vectors

@@ -39,7 +39,7 @@ std::size_t WireSizes::encode_noise(std::size_t n) const {
   if (codec_->measures(params) != kernels::Measures::nothing)
     params = codec_->settle(params, codec_->measure(x.data(), n, element_, params));
   const kernels::CodecOps* const ops = codec_->ops(element_, kernels::best_isa());
-  kernels::EncodeArgs args{.x = x.data(), .n = n, .params = params, .wire = wire.data(), .site = {}};
+  kernels::EncodeArgs args{.x = x.data(), .n = n, .params = params, .wire = wire.data(), .noise = {}};
   if (feedback_) {
     args.residual = residual.data();
     args.feedback = kernels::Feedback::carry;
