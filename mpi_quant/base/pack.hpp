@@ -4,8 +4,9 @@
 //
 //   static void each_field(auto& v, auto& f) { f(v.name); f(v.count); }
 //
-// pack() puts a head before the fields and a checksum behind them. So unpack() refuses bytes that are cut off,
-// changed, or of another kind or build. It reads, and makes room for, no more than the bytes that are there.
+// pack() puts a head before the fields and a checksum behind them. So unpack() refuses bytes that are cut
+// off, changed, or of another kind or build. It reads, and makes room for, no more than the bytes that are
+// there.
 #pragma once
 
 #include <cstddef>
