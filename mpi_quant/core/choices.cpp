@@ -42,14 +42,14 @@ class ChoiceClass final : public CallClock {
     chooser.freeze(known_ ? &*known_ : nullptr);
   }
   // The first call of a communicator finds out which ranks share a node, so only later ones may choose a plan
-  // by that. May throw std::bad_alloc; nothing has changed then.
+  // by that. Ranks of a single node are as if each had its own. May throw std::bad_alloc; nothing has changed
+  // then.
   void set_nodes(int per_node) {
-    if (chooser.calls().per_node == per_node) return;
+    if (per_node == chooser.calls().ranks) per_node = 1;
+    if (frozen_ || chooser.calls().per_node == per_node) return;
     CallClass with_nodes = chooser.calls();
     with_nodes.per_node = per_node;
-    Chooser made(with_nodes, agrees_anyway_);
-    if (frozen_) made.freeze(known_ ? &*known_ : nullptr);
-    chooser = std::move(made);
+    chooser = Chooser(with_nodes, agrees_anyway_);
     times = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
