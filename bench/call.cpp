@@ -67,7 +67,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
   if (dense_ == Dense::direct && !all_agree(mpi_takes_gpu_memory(), comm_))
     unavailable_ = "this MPI library does not say that it takes addresses on a GPU";
   if (dense_ == Dense::nccl) {
-    auto made = Nccl::make(element, count, gpu_ ? gpu_->facts().gpu_uuid.str() : "", comm_);
+    auto made = Nccl::make(element, count, gpu_ ? gpu_->info().gpu_uuid.str() : "", comm_);
     if (made.ok())
       nccl_ = std::move(*made);
     else

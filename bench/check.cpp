@@ -59,14 +59,14 @@ bool equal_on_all(std::uint64_t value, MPI_Comm comm) {
   return extremes[0] == ~extremes[1];
 }
 
-Verdict ErrorSums::over_ranks(MPI_Comm comm) const {
+ResultErrors ErrorSums::over_ranks(MPI_Comm comm) const {
   std::array<double, 4> sums{error2_, sum2_, result2_, product_};
   double largest = largest_;
   std::int64_t wrong = wrong_;
   PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 4, MPI_DOUBLE, MPI_SUM, comm);
   PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm);
   PMPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT64_T, MPI_SUM, comm);
-  Verdict v;
+  ResultErrors v;
   v.rel_l2 = sums[0] == 0 ? 0 : std::sqrt(sums[0] / sums[1]);
   v.max_abs = largest;
   v.snr_db = -20.0 * std::log10(v.rel_l2);
@@ -76,7 +76,7 @@ Verdict ErrorSums::over_ranks(MPI_Comm comm) const {
 }
 
 template <class T>
-Verdict Checker::compare_as(const T* result, bool exact) const {
+ResultErrors Checker::compare_as(const T* result, bool exact) const {
   ErrorSums errors;
   const T* const slice = result + (slice_.begin - output_.begin);
   const int terms = adds(collective_) ? size_ : 1;
@@ -84,7 +84,7 @@ Verdict Checker::compare_as(const T* result, bool exact) const {
     const auto x = static_cast<double>(slice[i]);
     errors.add(x, sum_[i], exact ? within_rounding<T>(x, sum_[i], magnitude_[i], terms) : std::isfinite(x));
   }
-  Verdict v = errors.over_ranks(comm_);
+  ResultErrors v = errors.over_ranks(comm_);
   const std::size_t bytes = output_.count * kernels::element_bytes(element_);
   v.replicas_equal = !has_replicas(collective_) || equal_on_all(hash_bytes(result, bytes), comm_);
   // MPI may add in another order on each rank, but nothing excuses copies that differ.
@@ -92,7 +92,7 @@ Verdict Checker::compare_as(const T* result, bool exact) const {
   return v;
 }
 
-Verdict Checker::compare(const void* result, bool exact) const {
+ResultErrors Checker::compare(const void* result, bool exact) const {
   return with_type(element_, [&]<class T>(T) { return compare_as(static_cast<const T*>(result), exact); });
 }
 

@@ -22,7 +22,7 @@
 
 namespace mq::bench {
 
-struct Verdict {
+struct ResultErrors {
   double rel_l2 = kUnknown, max_abs = kUnknown, snr_db = kUnknown, cosine = kUnknown;
   std::int64_t n_wrong = -1;
   bool replicas_equal = true;
@@ -41,7 +41,7 @@ class ErrorSums {
     largest_ = error > largest_ || std::isnan(error) ? error : largest_;
   }
   void add_wrong(std::size_t n) { wrong_ += static_cast<std::int64_t>(n); }
-  Verdict over_ranks(MPI_Comm comm) const;  // everything except replicas_equal. Collective
+  ResultErrors over_ranks(MPI_Comm comm) const;  // everything except replicas_equal. Collective
 
  private:
   double error2_ = 0, sum2_ = 0, result2_ = 0, product_ = 0, largest_ = 0;
@@ -75,13 +75,13 @@ class Checker {
   // - m u) (Higham 2002, section 4.2). This is the bound for m additions in any order. Half types are summed
   // in float: u is that of float, and the sum is rounded once more. A gathered element is a sum of one
   // number. If not exact, an element is wrong if it is not finite. result: what this rank got. Collective.
-  Verdict compare(const void* result, bool exact) const;
+  ResultErrors compare(const void* result, bool exact) const;
 
  private:
   template <class T>
   void make_reference(const Generator& generator, std::uint64_t first);
   template <class T>
-  Verdict compare_as(const T* result, bool exact) const;
+  ResultErrors compare_as(const T* result, bool exact) const;
 
   kernels::Element element_;
   MPI_Comm comm_;

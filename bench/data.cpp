@@ -269,8 +269,8 @@ void Generator::fill(std::span<T> x, int rank, std::uint64_t first) const {
 }
 
 template <class T>
-DataFacts facts(std::span<const T> x) {
-  DataFacts f;
+DataSummary summary_of(std::span<const T> x) {
+  DataSummary f;
   if (x.empty()) return f;
   std::array<std::size_t, 256> histogram{};
   std::size_t zeros = 0;
@@ -297,7 +297,7 @@ DataFacts facts(std::span<const T> x) {
 #define MQ_INSTANTIATE(T)                                                   \
   template T Generator::value<T>(int, std::uint64_t) const;                 \
   template void Generator::fill<T>(std::span<T>, int, std::uint64_t) const; \
-  template DataFacts facts<T>(std::span<const T>);
+  template DataSummary summary_of<T>(std::span<const T>);
 MQ_INSTANTIATE(float)
 MQ_INSTANTIATE(double)
 MQ_INSTANTIATE(Float16)

@@ -66,12 +66,12 @@ class Generator {
 };
 
 // Facts that bound what a compressor can reach; stored with each input.
-struct DataFacts {
+struct DataSummary {
   double entropy_bits = 0;  // of the bytes, 8 is incompressible byte by byte
   double zero_frac = 0;
   int exp_min = 0, exp_max = 0;  // binary exponents of the non-zero finite elements
 };
 template <class T>
-DataFacts facts(std::span<const T> x);
+DataSummary summary_of(std::span<const T> x);
 
 }  // namespace mq::bench

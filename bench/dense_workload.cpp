@@ -18,7 +18,7 @@ namespace mq::bench {
 namespace {
 
 // of the input; its entropy and range are computed from them
-constexpr std::size_t kFactsElements = std::size_t{1} << 20;
+constexpr std::size_t kSummaryElements = std::size_t{1} << 20;
 
 // A write that no compiler removes.
 void touch(std::byte& b) {
@@ -153,7 +153,7 @@ class DenseVariant final : public Variant {
               workload.gpu(), options.collective) {}
   std::string unavailable() const override { return call_.unavailable(); }
   int call() override { return call_(workload_.send(), workload_.receive()); }
-  Verdict compare(bool exact) const override {
+  ResultErrors compare(bool exact) const override {
     return workload_.checker().compare(workload_.result(), exact);
   }
   MPIQ_Stats stats() const override { return call_.stats(); }
@@ -196,9 +196,9 @@ void DenseCollective::fill(const Point& point) {
 
 InputRow DenseCollective::input(const Point& point) const {
   const auto pool = in.all();
-  const DataFacts data = with_type(point.element, [&]<class T>(T) {
-    const std::size_t n = std::min(kFactsElements, pool.size() / sizeof(T));
-    return facts(std::span<const T>(reinterpret_cast<const T*>(pool.data()), n));
+  const DataSummary data = with_type(point.element, [&]<class T>(T) {
+    const std::size_t n = std::min(kSummaryElements, pool.size() / sizeof(T));
+    return summary_of(std::span<const T>(reinterpret_cast<const T*>(pool.data()), n));
   });
   InputRow row;
   row.distribution = to_string(options.data);

@@ -150,7 +150,7 @@ Result<std::shared_ptr<const Gpu>> Gpu::open(int local_rank) {
   return std::shared_ptr<const Gpu>(std::move(gpu));
 }
 
-GpuRow Gpu::facts() const {
+GpuRow Gpu::info() const {
   const Driver& d = *driver_;
   GpuRow row;
   std::array<char, 128> name{};

@@ -29,7 +29,7 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  GpuRow facts() const;
+  GpuRow info() const;
   // All of these throw std::bad_alloc if there is no memory, and GpuError for other failures. Copies are
   // complete on return.
   void* allocate(std::size_t bytes) const;         // on the device

@@ -94,7 +94,7 @@ Driver& driver() {
 
 // What the library's launches report about an encode or a decode. It lies in memory that host and device
 // share.
-struct Verdict {
+struct LaunchResult {
   DeviceEncoded encoded;
   std::uint32_t malformed;
 };
@@ -139,16 +139,16 @@ class Arrays {
         spare_(d_.gpu, kDevice, c.bytes),
         wire_(d_.gpu, kDevice, bound_),
         scratch_(d_.gpu, kDevice, std::max<std::size_t>(c.row.ops->scratch_bytes(n_, params_), 256)),
-        verdict_(d_.gpu, GpuMemory::Kind::pinned, sizeof(Verdict)),
+        result_(d_.gpu, GpuMemory::Kind::pinned, sizeof(LaunchResult)),
         shape_(*d_.api->shape(d_.device)) {
     fill();
     d_.gpu->zero(out_.data(), c.bytes);
-    *verdict() = {};
+    *result() = {};
     const bool ramp = c.row.codec->name == "threshold" && c.work == Work::encode_feedback;
     for (int i = 0; i < (ramp ? kRampUp : 1); ++i) encode(ramp ? Feedback::carry : Feedback::none);
     d_.check(d_.api->launch_error(d_.stream));
     d_.check(d_.api->synchronize(d_.stream));
-    encoded_ = verdict()->encoded.bytes;
+    encoded_ = result()->encoded.bytes;
     moved_ = bytes_moved();
   }
   void run() {
@@ -160,13 +160,13 @@ class Arrays {
     }
   }
   void copy() { d_.check(d_.api->copy(d_.stream, spare_.data(), x_.data(), c_.bytes)); }
-  bool malformed() const { return verdict()->malformed != 0; }
+  bool malformed() const { return result()->malformed != 0; }
   double moved() const { return static_cast<double>(moved_); }
   double wire_per_element() const { return static_cast<double>(encoded_) / static_cast<double>(n_); }
 
  private:
   static constexpr auto kDevice = GpuMemory::Kind::device;
-  Verdict* verdict() const { return reinterpret_cast<Verdict*>(verdict_.data()); }
+  LaunchResult* result() const { return reinterpret_cast<LaunchResult*>(result_.data()); }
   void fill() {
     static const std::vector<float> floats = make_tile<float>();
     static const std::vector<double> doubles = make_tile<double>();
@@ -180,11 +180,11 @@ class Arrays {
   void encode(Feedback mode) {
     const EncodeArgs args{x_.data(),   mode == Feedback::none ? nullptr : out_.data(), mode, n_, params_,
                           wire_.data()};
-    c_.row.ops->encode({args, &verdict()->encoded, scratch_.data(), shape_}, d_.api->launcher(d_.stream));
+    c_.row.ops->encode({args, &result()->encoded, scratch_.data(), shape_}, d_.api->launcher(d_.stream));
   }
   void decode(const void* base) {
     const DecodeArgs args{wire_.data(), encoded_, n_, params_, base, out_.data()};
-    c_.row.ops->decode({args, &verdict()->malformed, scratch_.data(), shape_}, d_.api->launcher(d_.stream));
+    c_.row.ops->decode({args, &result()->malformed, scratch_.data(), shape_}, d_.api->launcher(d_.stream));
   }
   std::size_t bytes_moved() {
     switch (c_.work) {
@@ -214,7 +214,7 @@ class Arrays {
   std::size_t n_;
   Params params_;
   std::size_t bound_;
-  GpuMemory x_, out_, spare_, wire_, scratch_, verdict_;
+  GpuMemory x_, out_, spare_, wire_, scratch_, result_;
   DeviceShape shape_;
   std::size_t encoded_ = 0, moved_ = 0;
 };
@@ -275,11 +275,11 @@ bool register_gpu_cases() {
     std::fprintf(stderr, "mpiq-kernels: --memory cuda: %s\n", s.text().c_str());
     return false;
   }
-  const GpuRow facts = driver().gpu->facts();
-  benchmark::AddCustomContext("gpu", facts.name.str());
-  benchmark::AddCustomContext("gpu_uuid", facts.gpu_uuid.str());
-  benchmark::AddCustomContext("gpu_driver", facts.driver.str());
-  benchmark::AddCustomContext("gpu_l2_bytes", std::to_string(facts.l2_B));
+  const GpuRow info = driver().gpu->info();
+  benchmark::AddCustomContext("gpu", info.name.str());
+  benchmark::AddCustomContext("gpu_uuid", info.gpu_uuid.str());
+  benchmark::AddCustomContext("gpu_driver", info.driver.str());
+  benchmark::AddCustomContext("gpu_l2_bytes", std::to_string(info.l2_B));
   for (const std::size_t bytes :
        {std::size_t{1} << 30, std::size_t{64} << 20, std::size_t{4} << 20, std::size_t{512} << 10})
     for (const Ops& row : rows())

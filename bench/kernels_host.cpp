@@ -157,7 +157,7 @@ class Steps {
  private:
   std::size_t scratch_bytes(const Case& c, const Params& params, std::size_t n, std::byte* arrays) {
     const MemoryRule& rule = c.method.memory_rule();
-    reduction_.facts = &facts_;
+    reduction_.plan_index = &plan_index_;
     reduction_.codec = c.method.codec;
     reduction_.ops = c.method.codec->ops(c.element, c.isa);
     reduction_.raw_ops = raw_codec().ops(c.element, c.isa);
@@ -171,7 +171,7 @@ class Steps {
     reduction_.residual = arrays;
     return std::max<std::size_t>(1, MemorySteps::memory_bytes(reduction_, layout_));
   }
-  PlanFacts facts_;
+  PlanIndex plan_index_;
   Reduction reduction_;
   Layout layout_;
   Vector scratch_;

@@ -70,7 +70,7 @@ class LinkWorkload final : public Workload {
                ? code
                : PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   }
-  Verdict compare(int messages) const {
+  ResultErrors compare(int messages) const {
     ErrorSums errors;
     for (std::size_t i = 0; i < static_cast<std::size_t>(messages) * bytes_; ++i) {
       const double found = std::to_integer<int>(in_.slot(0)[i]),
@@ -91,7 +91,7 @@ class LinkVariant final : public Variant {
  public:
   LinkVariant(const LinkWorkload& workload, int messages) : workload_(workload), messages_(messages) {}
   int call() override { return workload_.exchange(messages_); }
-  Verdict compare(bool) const override { return workload_.compare(messages_); }
+  ResultErrors compare(bool) const override { return workload_.compare(messages_); }
   MPIQ_Stats stats() const override { return {}; }
   bool exact() const override { return true; }
   bool carries() const override { return false; }

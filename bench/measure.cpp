@@ -145,8 +145,8 @@ void PointRun::first_call(Entry& entry) {
   entry.outcome.t_first_s = t;
   agree_on_errors(entry, "first call");
   if (!entry.lives() || !options_.check) return;
-  const Verdict v = entry.variant->compare(entry.variant->exact());
-  entry.outcome.verdict = v;
+  const ResultErrors v = entry.variant->compare(entry.variant->exact());
+  entry.outcome.errors = v;
   if (v.n_wrong > 0) fail(entry, "invalid", fmt::format("{} wrong elements in the first call", v.n_wrong));
   // MPI does not promise equal bits for its own reduction.
   if (!v.replicas_equal && entry.variant->ours()) fail(entry, "invalid", "ranks ended with different bits");
@@ -332,8 +332,8 @@ void PointRun::last_look(Entry& entry) {
   if (!entry.lives()) return;
   // The result of a method with a residual may differ from that of its first call, but its replicas must be
   // equal.
-  const Verdict v = entry.variant->compare(entry.variant->exact() && !entry.variant->carries());
-  if (entry.variant->chooses()) o.verdict = v;  // its first calls are exact
+  const ResultErrors v = entry.variant->compare(entry.variant->exact() && !entry.variant->carries());
+  if (entry.variant->chooses()) o.errors = v;  // its first calls are exact
   if (v.n_wrong > 0)
     fail(entry, "invalid", fmt::format("{} wrong elements after the timed calls", v.n_wrong));
   if (!v.replicas_equal && entry.variant->ours())

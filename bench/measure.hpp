@@ -31,7 +31,7 @@ struct Outcome {
   std::vector<double> t_rank;  // with --keep-ranks: the times of all ranks, repetition by repetition
   std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; `other` is the rest of its time
   std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
-  Verdict verdict;
+  ResultErrors errors;
 };
 
 std::vector<double> valid_times(const Outcome&);  // t_max of the repetitions that count

@@ -91,7 +91,7 @@ Answer answer(MPI_Comm comm, const Gpu* gpu) {
   PMPI_Bcast(&a.rank.node_index, 1, MPI_INT, 0, node);
   PMPI_Comm_free(&node);
   if (gpu != nullptr) {
-    a.gpu = gpu->facts();
+    a.gpu = gpu->info();
     a.rank.gpu_uuid = a.gpu.gpu_uuid;
   }
   a.rank.pid = getpid();

@@ -14,7 +14,7 @@ namespace mq::bench {
 
 class Nccl {
  public:
-  // Collective over comm; all ranks get the same verdict. The error says why NCCL cannot be used: not built
+  // Collective over comm; all ranks get the same answer. The error says why NCCL cannot be used: not built
   // in, not installed, several ranks on one GPU, or NCCL's own message. gpu_uuid: of the GPU of this rank,
   // whose context is current.
   static Result<std::unique_ptr<Nccl>> make(kernels::Element element, MPI_Count count,

@@ -122,12 +122,12 @@ Result<Report> Report::open(const std::string& path, Resume resume, const RunInf
   auto bytes = read_bytes(path);
   if (!bytes.ok()) return bytes.status();
   const std::string_view damaged = "is truncated or damaged; move it away to begin anew";
-  Status verdict;
+  Status schema;
   std::string differs;
   const Status read = guarded(path, damaged, [&] {
     state.reset(new State{path, h5::open_image(std::move(*bytes)), {}, {}, 0});
-    verdict = check_schema(path, state->file);
-    if (!verdict.ok()) return;
+    schema = check_schema(path, state->file);
+    if (!schema.ok()) return;
     h5::check_data(state->file);
     differs = difference(state->file, run);
     for (const PointRow& row : h5::read<PointRow>(state->file, "/points"))
@@ -136,7 +136,7 @@ Result<Report> Report::open(const std::string& path, Resume resume, const RunInf
     state->points = h5::length(state->file, "/points");
   });
   if (!read.ok()) return read;
-  if (!verdict.ok()) return verdict;
+  if (!schema.ok()) return schema;
   if (!differs.empty() && resume != Resume::force)
     return bad_file(path, differs + "; choose another file or give --resume=force");
   Report report(std::move(state));

@@ -105,30 +105,30 @@ void SparseChecker::add_vector(ErrorSums& errors, const T* vector, bool exact) c
   }
 }
 
-Verdict SparseChecker::compare_vector(const void* vector, bool exact) const {
+ResultErrors SparseChecker::compare_vector(const void* vector, bool exact) const {
   ErrorSums errors;
   with_sparse_type(shape_.element,
                    [&]<class T>(T) { add_vector(errors, static_cast<const T*>(vector), exact); });
-  Verdict v = errors.over_ranks(comm_);
+  ResultErrors v = errors.over_ranks(comm_);
   v.replicas_equal = equal_on_all(hash_bytes(vector, shape_.size * shape_.width()), comm_);
   return v;
 }
 
-Verdict SparseChecker::compare_list(std::span<const std::int64_t> indices, const void* values) const {
+ResultErrors SparseChecker::compare_list(std::span<const std::int64_t> indices, const void* values) const {
   ErrorSums errors;
   with_sparse_type(shape_.element, [&]<class T>(T) { add(errors, indices, static_cast<const T*>(values)); });
   if (!std::equal(indices.begin(), indices.end(), reference_.indices.begin(), reference_.indices.end()))
     errors.add_wrong(std::max<std::size_t>(1, reference_.indices.size()));
-  Verdict v = errors.over_ranks(comm_);
+  ResultErrors v = errors.over_ranks(comm_);
   const std::uint64_t hash = hash_bytes(indices.data(), indices.size_bytes());
   v.replicas_equal = equal_on_all(hash ^ hash_bytes(values, indices.size() * shape_.width()), comm_);
   return v;
 }
 
-Verdict SparseChecker::compare_wanted(std::span<const std::int64_t> indices, const void* values) const {
+ResultErrors SparseChecker::compare_wanted(std::span<const std::int64_t> indices, const void* values) const {
   ErrorSums errors;
   with_sparse_type(shape_.element, [&]<class T>(T) { add(errors, indices, static_cast<const T*>(values)); });
-  Verdict v = errors.over_ranks(comm_);
+  ResultErrors v = errors.over_ranks(comm_);
   v.replicas_equal = same_bits(indices, values);
   return v;
 }

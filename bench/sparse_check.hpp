@@ -45,11 +45,11 @@ class SparseChecker {
   SparseChecker(SparseSum reference, const SparseShape& shape, MPI_Comm comm);
   // Compares every element of the result, on every rank; n_wrong is the sum over all ranks. exact has the
   // same meaning as in Checker. Where no rank has an index, only 0 is exact. Collective.
-  Verdict compare_vector(const void* vector, bool exact) const;
+  ResultErrors compare_vector(const void* vector, bool exact) const;
   // The list must be the union.
-  Verdict compare_list(std::span<const std::int64_t> indices, const void* values) const;
+  ResultErrors compare_list(std::span<const std::int64_t> indices, const void* values) const;
   // The values at the indices that this rank wants, strictly ascending.
-  Verdict compare_wanted(std::span<const std::int64_t> indices, const void* values) const;
+  ResultErrors compare_wanted(std::span<const std::int64_t> indices, const void* values) const;
 
  private:
   template <class T>

@@ -133,7 +133,7 @@ class ListVariant final : public Variant {  // a method that is given lists
   ListVariant(const SparseWorkload& workload, const SparseMethod& method, MPI_Comm comm)
       : workload_(workload), call_(method, workload.shape(), workload.fresh(), comm) {}
   int call() override { return call_(workload_.buffers()); }
-  Verdict compare(bool exact) const override {
+  ResultErrors compare(bool exact) const override {
     const SparseBuffers b = workload_.buffers();
     switch (form_of(call_.method())) {
       case ResultForm::vector: return workload_.checker().compare_vector(b.vector, exact);
@@ -159,7 +159,7 @@ class VectorVariant final : public Variant {  // a method that is given the dens
   VectorVariant(const SparseWorkload& workload, const MethodWord& method, const Point& point, MPI_Comm comm)
       : workload_(workload), call_(method, point.element, static_cast<MPI_Count>(point.count), false, comm) {}
   int call() override { return call_(workload_.sent_vector(), workload_.vector()); }
-  Verdict compare(bool exact) const override {
+  ResultErrors compare(bool exact) const override {
     return workload_.checker().compare_vector(workload_.vector(), exact);
   }
   MPIQ_Stats stats() const override { return call_.stats(); }
@@ -194,10 +194,10 @@ class SparseCollective final : public Collective {
     const SparseInputs inputs = inputs_of(options_, point);
     const auto indices = inputs.support.indices(0, 0);
     std::vector<std::byte> values = inputs.list_values(0, 0, indices);
-    const DataFacts data =
+    const DataSummary data =
         point.element == kernels::Element::f64
-            ? facts(std::span<const double>(reinterpret_cast<double*>(values.data()), values.size() / 8))
-            : facts(std::span<const float>(reinterpret_cast<float*>(values.data()), values.size() / 4));
+            ? summary_of(std::span<const double>(reinterpret_cast<double*>(values.data()), values.size() / 8))
+            : summary_of(std::span<const float>(reinterpret_cast<float*>(values.data()), values.size() / 4));
     InputRow row;
     row.distribution = to_string(point.support);
     row.params = fmt::format("dtype={},density={},stride={},values={}", name(point.element),

@@ -128,12 +128,12 @@ void derive_rates(PointRow& row, const Outcome& out, const Options& o, const Poi
 void judge(PointRow& row, const Outcome& out, bool compares_replicas) {
   row.status = out.status;
   row.note = out.note;
-  row.err_rel_l2 = out.verdict.rel_l2;
-  row.err_max_abs = out.verdict.max_abs;
-  row.snr_db = out.verdict.snr_db;
-  row.cosine = out.verdict.cosine;
-  row.n_wrong = out.verdict.n_wrong;
-  if (compares_replicas && out.verdict.n_wrong >= 0) row.replicas_equal = out.verdict.replicas_equal;
+  row.err_rel_l2 = out.errors.rel_l2;
+  row.err_max_abs = out.errors.max_abs;
+  row.snr_db = out.errors.snr_db;
+  row.cosine = out.errors.cosine;
+  row.n_wrong = out.errors.n_wrong;
+  if (compares_replicas && out.errors.n_wrong >= 0) row.replicas_equal = out.errors.replicas_equal;
 }
 
 // The elements of a series whose repetitions count.

@@ -26,7 +26,8 @@ class Variant {
   // The reason why it cannot be measured here; "" if it can. The same on all ranks.
   virtual std::string unavailable() const { return ""; }
   virtual int call() = 0;  // on the buffers of the last prepare(); returns an MPI error code, never aborts
-  virtual Verdict compare(bool exact) const = 0;  // compares the result of the last call with the reference
+  virtual ResultErrors compare(
+      bool exact) const = 0;                      // compares the result of the last call with the reference
   virtual MPIQ_Stats stats() const = 0;           // all zero unless ours()
   virtual bool exact() const = 0;                 // the result must agree with the sum up to rounding
   virtual bool carries() const = 0;               // what one call leaves out is added to the next

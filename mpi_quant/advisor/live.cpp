@@ -13,7 +13,7 @@
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/policy/words.hpp"
-#include "mpi_quant/report/call_record.hpp"
+#include "mpi_quant/report/reported_call.hpp"
 
 namespace mq {
 namespace {

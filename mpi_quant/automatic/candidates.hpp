@@ -19,6 +19,7 @@ struct CallClass {
   kernels::Element element = kernels::Element::f32;
   int ranks = 2;
   Automatic limit;
+  int per_node = 1;  // Ranks::per_node
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
 };
@@ -38,8 +39,9 @@ struct AutoCandidate {
 // throw std::bad_alloc.
 std::vector<AutoCandidate> candidates_of(const CallClass& calls);
 
-// The candidate that a line of a file names, with a plan, beside those of candidates_of; nothing if the limit
-// cannot be kept with it. Its time is not predicted.
+// The candidate that a line of a file names, beside those of candidates_of. A method that names no plan gets
+// the one that the library chooses. Nothing if the limit cannot be kept with the method, or if it is MPI's
+// own reduction. Its time is not predicted.
 std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
                                            const Method& method);
 

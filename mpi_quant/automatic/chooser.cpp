@@ -23,8 +23,14 @@ constexpr double kFarAbove = 1.3, kFarBelow = 0.77;
 constexpr unsigned kFarInARow = 4, kFarDense = 3;
 constexpr double kWindow = 200;  // calls that the budget is for
 constexpr double kSmallChange = 0.1, kNewShare = 0.1;
-constexpr double kMostOff = 5;    // a candidate, from the model
-constexpr double kJudging = 1.5;  // MPI's times that judging a result takes: the exact sum, and passes
+constexpr double kMostOff = 5;  // a candidate, from the model
+// MPI's times that judging a result is taken to need before it was measured, and at most: the exact sum, and
+// passes.
+constexpr double kJudging = 1.5, kMostJudging = 3;
+// The other plans of the favourite's codec: runs in any case, if the model takes them to need at most so many
+// times as long, and the first run took at most so many times as long.
+constexpr std::size_t kProbes = 2;
+constexpr double kMostProbed = 3, kMostFirstProbe = 2;
 constexpr double kGreatestMargin = 1e30;  // finite in a file
 constexpr unsigned kMostSplits = 3;
 constexpr std::uint64_t kPause = 64, kFirstRetry = 32;
@@ -37,8 +43,11 @@ bool is_far(double seconds, double usual) {
 
 }  // namespace
 
-Chooser::Chooser(const CallClass& calls)
-    : calls_(calls), candidates_(candidates_of(calls)), known_(candidates_.size()) {}
+Chooser::Chooser(const CallClass& calls, bool agrees_anyway)
+    : calls_(calls),
+      agrees_anyway_(agrees_anyway),
+      candidates_(candidates_of(calls)),
+      known_(candidates_.size()) {}
 
 // The least of few times, and no more than predicted after the first, because the first run of a candidate
 // also gets its memory; the median of more.
@@ -98,20 +107,35 @@ bool Chooser::is_trusted(std::size_t i) const { return !can_be_judged(i) || know
 std::size_t Chooser::favourite() const {
   std::size_t best = 0;
   for (std::size_t i = 1; i < known_.size(); ++i)
-    if (known_[i].runs > 0 && is_trusted(i) && is_within_limit(i) && time(known_[i]) < time(known_[best]))
-      best = i;
+    if (known_[i].runs > 0 && is_trusted(i) && is_within_limit(i) && call_s(i) < call_s(best)) best = i;
   return best;
+}
+
+bool Chooser::is_over_other_plan(std::size_t i, std::size_t of) const {
+  const Method &a = candidates_[i].method, &b = candidates_[of].method;
+  return i != of && a.codec == b.codec && a.params == b.params;
+}
+
+// Runs also if it is not expected to be ahead of the best.
+bool Chooser::is_probed(std::size_t i, std::size_t best) const {
+  const Known& k = known_[i];
+  if (best == 0 || k.runs >= kProbes || !is_over_other_plan(i, best)) return false;
+  if (k.runs > 0) return k.times[0] < kMostFirstProbe * call_s(best);
+  return k.predicted < kMostProbed * call_s(best);
 }
 
 // The candidate with the least expected time among those that may be ahead of the best and are not yet
 // believed, if the account can bear it; else the best.
 std::size_t Chooser::worth_a_try(std::size_t best) const {
   std::size_t found = best;
-  double least = kAhead * time(known_[best]);
+  double least = kAhead * call_s(best);
+  constexpr double kLast = 0.999;  // of that: after all that are expected to be ahead
   for (std::size_t i = 1; i < known_.size(); ++i) {
     const Known& k = known_[i];
-    const double expected = time(k) * (k.runs == 0 ? kOptimism : 1);
-    const bool waits = best != 0 && asks_for_sample(i);  // another call's agreement costs nothing then
+    double expected = time(k) * (k.runs == 0 ? kOptimism : 1);
+    if (is_probed(i, best)) expected = std::min(expected, kLast * kAhead * call_s(best));
+    // Another call's agreement costs nothing then. One that was over the limit is not worth an agreement.
+    const bool waits = asks_for_sample(i) && (best != 0 || k.error >= 0);
     if ((k.runs >= kTries && is_trusted(i)) || waits || (!is_within_limit(i) && totals_.calls < k.retry) ||
         expected >= least)
       continue;
@@ -125,15 +149,15 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
 // Beyond MPI's own reduction, at worst.
 double Chooser::cost_of_try(std::size_t i) const {
   const Known& k = known_[i];
-  return std::max(time(k) * (k.runs == 0 ? kPessimism : 1) - dense_s(),
-                  asks_for_sample(i) ? agreement_s_ : 0.0);
+  return std::max(time(k) * (k.runs == 0 ? kPessimism : 1) - mpi_s(),
+                  asks_for_sample(i) && !agrees_anyway_ ? agreement_s_ : 0.0);
 }
 
 // The next candidate to be tried on a sample in the agreement of another call: one that would be ahead; or
 // else the one whose size was asked for longest ago; 0: none.
 std::size_t Chooser::worth_a_scout(std::size_t best) const {
   std::size_t ahead = 0, sized = 0;
-  double least = kAhead * time(known_[best]);
+  double least = kAhead * call_s(best);
   for (std::size_t i = 1; i < known_.size(); ++i) {
     const Known& k = known_[i];
     const double expected = time(k) * kOptimism;
@@ -153,7 +177,7 @@ std::size_t Chooser::worth_a_scout(std::size_t best) const {
 // (s - 1) / 0.015 costs 1.5 %.
 std::uint64_t Chooser::calls_between_dense(std::size_t best) const {
   constexpr double kLeast = 16, kMostCalls = 1000, kCost = 0.015;
-  const double speedup = dense_s() / std::max(time(known_[best]), 1e-9);
+  const double speedup = mpi_s() / std::max(time(known_[best]), 1e-9);
   return static_cast<std::uint64_t>(std::clamp((speedup - 1) / kCost, kLeast, kMostCalls));
 }
 
@@ -176,13 +200,15 @@ Choice Chooser::run(std::size_t i) const {
   return choice;
 }
 
-// An exact call. With an agreement, if there is something to scout or the ranks' times are due.
+// An exact call. With an agreement, if the ranks' times are due. What was never tried on a sample is tried
+// earlier, if there is an agreement anyway.
 Choice Chooser::leave_to_mpi(bool is_favourite) {
   Choice choice;
   last_dense_ = totals_.calls;
   if (!is_favourite) return choice;
   choice.agrees = !knows_network() || totals_.calls - last_agreement_ >= calls_between_agreements();
-  if (choice.agrees) choice.scouted = worth_a_scout(0);
+  const std::size_t next = worth_a_scout(0);
+  if (choice.agrees || (agrees_anyway_ && known_[next].error < 0)) choice.scouted = next;
   return choice;
 }
 
@@ -220,6 +246,12 @@ void Chooser::fit() {
   for (std::size_t i = 1; i < known_.size(); ++i) predict(i);
 }
 
+double Chooser::judging_s() const { return judged_s_ > 0 ? judged_s_ : kJudging * dense_s(); }
+
+void Chooser::pay_agreement() {
+  if (!agrees_anyway_) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+}
+
 void Chooser::pay(double seconds) {
   account_s_ -= seconds;
   spent_s_ += seconds;
@@ -233,7 +265,7 @@ void Chooser::forget_times() {
     k.usual = 0;
     k.unusual = k.drifting = 0;
   }
-  agreement_s_ = 0;
+  agreement_s_ = judged_s_ = 0;
   timed_ = kNone;
   wants_dense_ = false;
   ++totals_.changes;
@@ -241,7 +273,7 @@ void Chooser::forget_times() {
 
 void Chooser::add_time(std::size_t i, double seconds) {
   Known& k = known_[i];
-  const double gain = dense_s() - seconds, most_loss = (k.runs == 0 ? kMostFirstLoss : kMostLoss) * dense_s();
+  const double gain = mpi_s() - seconds, most_loss = (k.runs == 0 ? kMostFirstLoss : kMostLoss) * dense_s();
   const double least = std::min(account_s_, -kMostLoss * dense_s());  // judging may have cost more
   account_s_ = std::clamp(account_s_ + std::max(gain, -most_loss), least, kMost * dense_s());
   totals_.saved_s += gain;
@@ -307,8 +339,19 @@ void Chooser::hear_times(const Heard& heard) {
     if (is_first && dense_s() > 0) fit();
   }
   if (const double s = seconds(heard.dense_rate); s > 0) add_dense(s);
-  if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone && timed_ != 0) add_time(timed_, s);
+  if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone)
+    is_timed_judged_ ? add_judging(timed_, s) : add_time(timed_, s);
+  booked_s_ = 0;
   account_s_ += std::exchange(reserved_s_, 0.0);
+}
+
+// A call with judging took so long. Judging is booked with what it took beyond the usual.
+void Chooser::add_judging(std::size_t i, double seconds) {
+  if (booked_s_ == 0) return;  // the ranks did not come to judging
+  const double took = std::clamp(seconds - time(known_[i]), 0.0, kMostJudging * dense_s());
+  constexpr double kNew = 0.5;
+  judged_s_ = judged_s_ > 0 ? judged_s_ + kNew * (took - judged_s_) : took;
+  pay(took - booked_s_);
 }
 
 // The sample says the same of all plans of a codec.
@@ -338,14 +381,15 @@ void Chooser::miss(Known& k) {
 }
 
 bool Chooser::heard(const Heard& heard, bool runs) {
-  last_agreement_ = totals_.calls;
+  if (now_.agrees) last_agreement_ = totals_.calls;
   if (frozen_ == kNone) hear_times(heard);
   if (now_.scouted != 0) take_sample(now_.scouted, heard.scouted);
   if (now_.sampled) take_sample(now_.candidate, heard.own);
   const bool allowed = !now_.sampled || is_within_limit(now_.candidate);
   const bool ran = now_.candidate != 0 && allowed && runs;
-  if (now_.agrees && !ran) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
-  timed_ = ran && !now_.judged ? now_.candidate : kNone;  // judging copies vectors in this time
+  if (now_.agrees && !ran) pay_agreement();
+  timed_ = ran ? now_.candidate : kNone;
+  is_timed_judged_ = now_.judged;
   totals_.compressed += ran;
   totals_.inexact += !allowed;
   if (now_.candidate != 0 && allowed && !runs)
@@ -357,7 +401,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
 
 void Chooser::split() {
   timed_ = kNone;
-  pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+  pay_agreement();
   count_split();
 }
 
@@ -371,10 +415,13 @@ void Chooser::count_split() {
 // One judgement in so many calls that it costs 0.8 % of their time.
 bool Chooser::judged(double error) {
   Known& k = known_[now_.candidate];
-  pay(kJudging * dense_s());
+  booked_s_ = judging_s();
+  pay(booked_s_);
   ++totals_.judgements;
   constexpr double kCost = 0.008, kMostCalls = 1e6;
-  const double between = std::min(kJudging * dense_s() / (kCost * std::max(time(k), 1e-9)), kMostCalls);
+  // A file may have no times. MPI's is then taken to be that of the candidate.
+  const bool is_timed = dense_s() > 0 && time(k) > 0;
+  const double between = std::min((is_timed ? judging_s() / time(k) : kJudging) / kCost, kMostCalls);
   k.next_judged = totals_.calls + static_cast<std::uint64_t>(between);
   ++k.judgements;
   totals_.worst_error = std::max(totals_.worst_error, error);
@@ -394,7 +441,8 @@ void Chooser::restart() noexcept {
   network_ = {};
   now_ = {};
   timed_ = frozen_ = kNone;
-  agreement_s_ = account_s_ = reserved_s_ = spent_s_ = 0;
+  agreement_s_ = account_s_ = reserved_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
+  is_timed_judged_ = false;
   margin_ = kMargin;
   last_dense_ = last_agreement_ = paused_until_ = 0;
   splits_ = 0;
@@ -432,13 +480,15 @@ std::uint16_t Chooser::state() const {
 void Chooser::freeze(const KnownClass* known) {
   frozen_ = 0;
   if (known == nullptr) return;
-  const std::string wanted = to_string(known->method);
-  for (std::size_t i = 1; i < candidates_.size(); ++i)
-    if (to_string(candidates_[i].method) == wanted) frozen_ = i;
-  if (const auto named = candidate_for(calls_, candidates_, known->method); frozen_ == 0 && named) {
-    frozen_ = candidates_.size();
-    candidates_.push_back(*named);
-    known_.emplace_back();
+  if (const auto named = candidate_for(calls_, candidates_, known->method)) {
+    const std::string wanted = to_string(named->method);
+    for (std::size_t i = 1; i < candidates_.size(); ++i)
+      if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+    if (frozen_ == 0) {
+      frozen_ = candidates_.size();
+      candidates_.push_back(*named);
+      known_.emplace_back();
+    }
   }
   margin_ = known->margin;
   const auto set = [&](std::size_t i, double seconds) {

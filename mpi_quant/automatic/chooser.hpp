@@ -6,16 +6,18 @@
 //   learn     the first three calls are exact. Their time, and that of an agreement, fit the model of the
 //             network, which says in which order candidates are worth a try.
 //   explore   a candidate that the model or its measured time puts ahead runs three times. The third result
-//             is compared with the exact sum.
+//             is compared with the exact sum. The other plans of the favourite's codec run twice, also if the
+//             model is against them: it may be wrong about what a message or a pass costs here.
 //   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.
 //
 // The budget: what a candidate takes beyond MPI's own reduction, what an agreement takes in a call that MPI
-// reduces, and what judging a result takes, is paid from an account. The account gets one hundredth of MPI's
-// time with each call and what compressed calls save, and holds at most the time of one and a half of MPI's
-// reductions. One call is charged at most one of MPI's times, because what takes longer is mostly a
-// disturbance that has nothing to do with the method. So the calls of a class take at most 2 % longer than
+// reduces, and what judging a result took, is paid from an account. If each call makes an agreement anyway,
+// it is part of MPI's time. The account gets one hundredth of MPI's time with each call and what compressed
+// calls save, and holds at most the time of one and a half of MPI's reductions. One call is charged at most
+// one of MPI's times, because what takes longer is mostly a disturbance that has nothing to do with the
+// method. So the calls of a class take at most 2 % longer than
 // MPI's own, over any 200 of them, as far as times can be predicted.
 //
 // Times are those of the rank that was fastest in each call: a rank that comes early also waits.
@@ -45,7 +47,8 @@ struct Choice {
 
 class Chooser {
  public:
-  explicit Chooser(const CallClass& calls);
+  // agrees_anyway: each call makes an agreement, also if MPI reduces and Choice::agrees is false.
+  explicit Chooser(const CallClass& calls, bool agrees_anyway = false);
 
   // Counts the next call of the class, and returns what it does.
   Choice next();
@@ -108,6 +111,8 @@ class Chooser {
   };
   double time(const Known& known) const;
   bool is_within_limit(std::size_t i) const;
+  bool is_over_other_plan(std::size_t i, std::size_t of) const;
+  bool is_probed(std::size_t i, std::size_t best) const;
   bool asks_for_sample(std::size_t i) const;
   bool can_be_judged(std::size_t i) const;
   bool must_be_judged(std::size_t i) const;
@@ -123,17 +128,24 @@ class Chooser {
   void count_split();
   bool knows_network() const { return dense_s() > 0 && agreement_s_ > 0; }
   double dense_s() const { return known_[0].runs == 0 ? 0 : time(known_[0]); }
+  // What a call takes if MPI reduces.
+  double mpi_s() const { return dense_s() + (agrees_anyway_ ? agreement_s_ : 0); }
+  double call_s(std::size_t i) const { return i == 0 ? mpi_s() : time(known_[i]); }
+  double judging_s() const;
   std::uint64_t calls_between_dense(std::size_t best) const;
   std::uint64_t calls_between_agreements() const;
   void fit();
   void predict(std::size_t i);
   void add_time(std::size_t i, double seconds);
+  void add_judging(std::size_t i, double seconds);
   void watch(std::size_t i, double seconds);
   void add_dense(double seconds);
   void forget_times();
   void pay(double seconds);
+  void pay_agreement();
 
   CallClass calls_;
+  bool agrees_anyway_;
   std::vector<AutoCandidate> candidates_;
   std::vector<Known> known_;
   Totals totals_;
@@ -143,6 +155,9 @@ class Chooser {
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t frozen_ = kNone;
   double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, spent_s_ = 0, margin_ = kMargin;
+  bool is_timed_judged_ = false;  // the time of that call contains judging
+  double judged_s_ = 0;           // what judging a result takes, as measured; 0: not known
+  double booked_s_ = 0;           // for the judging of that call
   std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
   unsigned splits_ = 0;
   bool wants_dense_ = false;

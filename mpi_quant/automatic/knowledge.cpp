@@ -31,8 +31,9 @@ std::string_view trimmed(std::string_view line) {
   return first == std::string_view::npos ? std::string_view{} : line.substr(first, last - first + 1);
 }
 
-// Nothing if the line is sound, else the word that is not.
-std::optional<std::string> parse_line(std::string_view line, KnownClass& out) {
+// Nothing if the line is sound, else the word that is not. cannot_keep: it is the method, which is sound but
+// cannot keep the limit.
+std::optional<std::string_view> parse_line(std::string_view line, KnownClass& out, bool& cannot_keep) {
   std::string_view rest = line;
   const std::string_view bytes = take(rest, " "), element = take(rest, " "), ranks = take(rest, " "),
                          limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
@@ -40,28 +41,43 @@ std::optional<std::string> parse_line(std::string_view line, KnownClass& out) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 60;
   constexpr int kMostRanks = 1 << 24;
   if (!read_number(bytes, out.calls.bytes) || out.calls.bytes == 0 || out.calls.bytes > kMostBytes)
-    return std::string(bytes);
+    return bytes;
   bool is_known = false;
   for (const kernels::Element e : kernels::kElements)
     if (kernels::name(e) == element) {
       out.calls.element = e;
       is_known = true;
     }
-  if (!is_known) return std::string(element);
+  if (!is_known) return element;
   if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.calls.ranks) || out.calls.ranks < 2 ||
       out.calls.ranks > kMostRanks)
-    return std::string(ranks);
+    return ranks;
   const Result<Method> asked = parse_method(limit), found = parse_method(method);
-  if (!asked.ok() || !asked->chooses()) return std::string(limit);
-  if (!found.ok() || found->chooses()) return std::string(method);
+  if (!asked.ok() || !asked->chooses()) return limit;
+  if (!found.ok() || found->chooses()) return method;
   out.calls.limit = asked->automatic;
   out.method = *found;
   const auto is_time = [](double s) { return std::isfinite(s) && s >= 0; };
-  if (!read_number(seconds, out.seconds) || !is_time(out.seconds)) return std::string(seconds);
-  if (!read_number(dense, out.dense_s) || !is_time(out.dense_s)) return std::string(dense);
-  if (!read_number(margin, out.margin) || !is_time(out.margin) || out.margin < 1) return std::string(margin);
-  if (!read_number(calls, out.learnt_from)) return std::string(calls);
+  if (!read_number(seconds, out.seconds) || !is_time(out.seconds)) return seconds;
+  if (!read_number(dense, out.dense_s) || !is_time(out.dense_s)) return dense;
+  if (!read_number(margin, out.margin) || !is_time(out.margin) || out.margin < 1) return margin;
+  if (!read_number(calls, out.learnt_from)) return calls;
+  // Half types are summed by their own codec, whatever a line says.
+  const bool is_half = kernels::element_bytes(out.calls.element) < sizeof(float);
+  cannot_keep =
+      !is_half && !out.method.exact() && !candidate_for(out.calls, candidates_of(out.calls), out.method);
+  if (cannot_keep) return method;
   return {};
+}
+
+std::string complaint(std::string_view word, bool cannot_keep) {
+  constexpr std::size_t kMostShown = 40;
+  std::string shown(word.substr(0, kMostShown));
+  for (char& c : shown)
+    if (c < ' ' || c > '~') c = '?';  // of a file that is no text
+  if (cannot_keep) return "auto cannot keep this limit with \"" + shown + "\"";
+  return (shown.empty() ? "a word is missing" : "bad word \"" + shown + "\"") +
+         " (a line is BYTES TYPE @RANKS auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
 }
 
 }  // namespace
@@ -72,11 +88,10 @@ Result<std::vector<KnownClass>> parse_knowledge(std::string_view text) {
     const std::string_view line = trimmed(take(text, "\n"));
     if (line.empty()) continue;
     KnownClass known;
-    if (const std::optional<std::string> wrong = parse_line(line, known))
-      return Status{Code::bad_policy, "MPIQ_KNOWLEDGE, line " + std::to_string(number) + ": bad word \"" +
-                                          wrong->substr(0, 40) +
-                                          "\" (a line is BYTES TYPE @RANKS auto(...): METHOD seconds=S mpi=S "
-                                          "margin=M calls=N)"};
+    bool cannot_keep = false;
+    if (const std::optional<std::string_view> wrong = parse_line(line, known, cannot_keep))
+      return Status{Code::bad_policy,
+                    "MPIQ_KNOWLEDGE, line " + std::to_string(number) + ": " + complaint(*wrong, cannot_keep)};
     all.push_back(std::move(known));
   }
   return all;

@@ -11,7 +11,7 @@ namespace mq {
 namespace {
 
 constexpr std::size_t kRun = 256, kMostRuns = 64;
-constexpr double kShare = 0.01, kSecondsOfElement = 4e-9;  // of a call; to encode, decode and compare
+constexpr double kShareOfCall = 0.01, kSecondsOfElement = 4e-9;  // of a call; to encode, decode and compare
 
 // The length of difference(x, y) over that of x, of n elements; the greatest number if that is none. Scaled,
 // so that no square is lost.
@@ -23,8 +23,8 @@ float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, cons
     std::memcpy(&value, (i < n ? x : y) + i % n * sizeof(T), sizeof(T));
     greatest = std::max(greatest, std::abs(static_cast<double>(value)));
   }
-  constexpr float kMost = std::numeric_limits<float>::max();
-  if (!(greatest <= std::numeric_limits<double>::max())) return kMost;
+  constexpr float kGreatest = std::numeric_limits<float>::max();
+  if (!(greatest <= std::numeric_limits<double>::max())) return kGreatest;
   const double scale = greatest > 0 ? 1 / greatest : 1;
   double above = 0, below = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -37,7 +37,8 @@ float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, cons
   }
   if (above == 0) return 0;
   const double ratio = std::sqrt(above / below);
-  return ratio < static_cast<double>(kMost) ? static_cast<float>(ratio) : kMost;  // also if it is a NaN
+  return ratio < static_cast<double>(kGreatest) ? static_cast<float>(ratio)
+                                                : kGreatest;  // also if it is a NaN
 }
 
 template <class Of>
@@ -57,7 +58,7 @@ bool Sample::take(const std::byte* vector, std::size_t count, kernels::Element e
   count_ = count;
   number_ = number;
   length_ = std::min(kRun, count);
-  const double fitting = kShare * call_s / kSecondsOfElement / kRun;
+  const double fitting = kShareOfCall * call_s / kSecondsOfElement / kRun;
   const auto most = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostRuns)));
   runs_ = std::clamp<std::size_t>(count / length_, 1, most);
   const std::size_t room = runs_ * length_ * kernels::element_bytes(element);

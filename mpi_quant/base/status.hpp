@@ -57,6 +57,8 @@ class [[nodiscard]] Status {
   std::string text_;
 };
 
+inline Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
+
 // A status whose text a function makes. If there is no memory for it, the text is "out of memory". It is for
 // errors in the middle of a call, where a rank that throws would leave the others waiting.
 template <class Text>

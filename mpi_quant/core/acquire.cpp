@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/running_call.hpp"
 
 namespace mq {
 namespace {
@@ -47,8 +47,8 @@ Status check_arguments(const Call& call, std::optional<kernels::Element> element
   return {};
 }
 
-void CallRun::prepare(const Request& request, const Decision& decision, Status local_error,
-                      bool rehearsal) noexcept {
+void RunningCall::prepare(const Request& request, const Decision& decision, Status local_error,
+                          bool rehearsal) noexcept {
   const CallOptions& options = request.options;
   call_ = request.call;
   decision_ = decision;
@@ -100,7 +100,8 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
   stage_ = Stage::idle;
 }
 
-void CallRun::prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls) noexcept {
+void RunningCall::prepare_meeting(const Signature& signature, Status local_error,
+                                  std::uint64_t calls) noexcept {
   prepare({.call = {nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}}, {}, std::move(local_error),
           true);
   signature_ = signature;
@@ -110,17 +111,17 @@ void CallRun::prepare_meeting(const Signature& signature, Status local_error, st
 
 // Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
 // error.
-Status CallRun::prepare_run(std::optional<kernels::Element> element) {
+Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   const Method& method = decision_.method;
   const bool keeps_sums =
       call_.collective == Collective::reduce_scatter || call_.collective == Collective::reduce;
   const bool carries_own = keeps_sums && !decision_.key.empty();
-  const Channel::Program& program =
-      state_.channel.program(*method.plan, *element, method.encodes_own(), carries_own,
-                             has_root(call_.collective) ? call_.parted->root : 0);
+  const Channel::PlannedCall& planned =
+      state_.channel.planned_call(*method.plan, *element, method.encodes_own(), carries_own,
+                                  has_root(call_.collective) ? call_.parted->root : 0);
   Reduction& reduction = reduction_;
-  reduction.plan = &program.plan;
-  reduction.facts = &program.facts;
+  reduction.plan = &planned.plan;
+  reduction.plan_index = &planned.index;
   reduction.codec = method.codec;
   reduction.ops = method.codec->ops(*element, env()->isa);
   reduction.convert = kernels::convert(*element, env()->isa);
@@ -149,7 +150,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.output = has_output ? static_cast<std::byte*>(call_.recvbuf) : nullptr;
   reduction.rank = state_.channel.comm().rank();
   reduction.size = state_.channel.comm().size();
-  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(program.plan);
+  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(planned.plan);
   reduction.threads = env()->threads;
   MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
@@ -163,21 +164,21 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   Status prepared = prepare_memory(when != kernels::Measures::nothing, scratch);
   count_memory();
   MQ_TRY(std::move(prepared));
-  if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
-  if (!rehearsal_) MQ_TRY(bring_memory(reduction, vectors_, entry_, may_skip_, maxima_));
+  if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.measured));
+  if (!rehearsal_) MQ_TRY(measure_feedback(reduction, vectors_, entry_, may_skip_, maxima_));
   execution_.prepare(reduction, scratch);
   return {};
 }
 
 // Gets the residual of the key, and the measured parameter that is kept with it.
-Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
+Status RunningCall::prepare_residual(kernels::Measures when, bool& measures) {
   MQ_TRY(place_residual());
   // A key that only this rank knows settles nothing for the others.
   if (when != kernels::Measures::once_a_key || from_program_) return {};
   const double settled = entry_->settled;
   if (settled <= 0) return {};
   if (!adds(call_.collective))
-    maxima_.facts = {settled};  // the agreement tells it to ranks without elements, which have no entry
+    maxima_.measured = {settled};  // the agreement tells it to ranks without elements, which have no entry
   else
     reduction_.params = reduction_.codec->settle(reduction_.params, {settled});
   measures = false;
@@ -186,7 +187,7 @@ Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
 
 // Puts the residual into the memory that the reduction reads. If the device has no room for it, the reduction
 // is staged through host memory. If that fails too, a key that only this rank knows is dropped.
-Status CallRun::place_residual() {
+Status RunningCall::place_residual() {
   Reduction& reduction = reduction_;
   reduction.residual = nullptr;
   entry_ = nullptr;
@@ -219,7 +220,7 @@ Status CallRun::place_residual() {
 }
 
 // Gets scratch memory. If the reduction has to be staged only now, its residual moves to the host, too.
-Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
+Status RunningCall::prepare_memory(bool measures, std::byte*& scratch) {
   Reduction& reduction = reduction_;
   const bool was_there = vectors_.is_on_device();
   MQ_TRY(vectors_.prepare(reduction, {order_, stream_ordered_, rehearsal_, measures,
@@ -238,23 +239,24 @@ Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
 
 // Refuses a call during a capture: the library could launch nothing that is not recorded in the program's
 // graph. The call of an unmodified program is left to MPI, which may report an error itself.
-Status CallRun::refuse_capture() {
+Status RunningCall::refuse_capture() {
   if (!from_program_)
     return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
   decision_.leave_to_mpi(Reason::capture);
   return {};
 }
 
-void CallRun::count_memory() {
+void RunningCall::count_memory() {
   const std::size_t bytes = scratch_.bytes() + vectors_.bytes();
   state_.scratch.host_bytes += bytes - std::exchange(held_bytes_, bytes);
 }
 
-void CallRun::sign(std::optional<kernels::Element> element) {
+void RunningCall::sign(std::optional<kernels::Element> element) {
   const Method& method = decision_.method;
   signature_ = {};
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
+  if (element && call_.given.is_complex) signature_.element |= kPairs;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
   if (from_program_)
     signature_.kind = kIntercepted;
@@ -271,11 +273,11 @@ void CallRun::sign(std::optional<kernels::Element> element) {
   signature_.params_hash = with_parts(signature_.params_hash, call_.parted->hash);
 }
 
-void CallRun::sign_method() {
+void RunningCall::sign_method() {
   const Method& method = decision_.method;
   signature_.codec = method.codec->id;
   signature_.params_hash = hash_of(local_error_.ok() ? reduction_.params : method.params) ^
-                           memory_hash(method) ^ decision_.safeguards;
+                           memory_hash(method) ^ decision_.agreed_options_hash;
   signature_.plan = static_cast<std::uint8_t>(method.plan->id);
   signature_.memory = method.memory_rule().id;
 }

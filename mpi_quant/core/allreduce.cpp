@@ -52,7 +52,7 @@ Outcome without_messages(const Request& request, Status local_error) {
 // local_error: why this rank cannot take part, as far as it is known.
 template <class Acquire>
 Outcome run_blocking(CommState& state, const Request& request, Status local_error, const Acquire& acquire) {
-  CallRun* run = nullptr;  // null: the ranks cannot exchange messages
+  RunningCall* run = nullptr;  // null: the ranks cannot exchange messages
   {
     const std::scoped_lock lock(state.mutex);
     state.stats.calls += !request.options.is_part;
@@ -75,15 +75,15 @@ Outcome run_blocking(CommState& state, const Request& request, Status local_erro
 }
 
 // What the rules of a policy look at.
-CallFacts facts_of(const Situation& s) {
-  CallFacts facts;
-  facts.collective = s.call.collective;
-  facts.bytes = static_cast<std::uint64_t>(s.call.count) * kernels::element_bytes(*s.element);
-  facts.ranks = s.ranks;
-  facts.element = *s.element;
-  facts.comm = s.state->policy.comm_name;
-  facts.intercepted = s.program != nullptr;
-  return facts;
+CallKey call_key_of(const Situation& s) {
+  CallKey call_key;
+  call_key.collective = s.call.collective;
+  call_key.bytes = static_cast<std::uint64_t>(s.call.count) * kernels::element_bytes(*s.element);
+  call_key.ranks = s.ranks;
+  call_key.element = *s.element;
+  call_key.comm = s.state->policy.comm_name;
+  call_key.intercepted = s.program != nullptr;
+  return call_key;
 }
 
 Outcome run_scheme(CommState& state, const Request& request, const Decision& decision) {
@@ -131,9 +131,9 @@ Result<Decided> decide_requested(const Request& request) {
   s.options = &request.options;
   s.is_blocking = request.is_blocking;
   s.state = &state;
-  CallFacts facts = facts_of(s);
-  facts.number = number;
-  s.facts = &facts;
+  CallKey call_key = call_key_of(s);
+  call_key.number = number;
+  s.call_key = &call_key;
   Chosen chosen;
   s.ask_auto(chosen);
   decided.decision = decide(s);
@@ -163,10 +163,10 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
   const auto prepare_judge = [&]() -> Status {
     const std::optional<kernels::Element> element = element_of(request.call.datatype);
     MQ_TRY(check_arguments(request.call, element, false));
-    return judge.prepare(decision.chosen, request.call, *element);
+    return judge.prepare(state, decision.chosen, request.call, *element);
   };
   Outcome outcome = run_blocking(state, request, is_crowded ? turn->local_error() : local_error,
-                                 [&](CallRun& run, Status error) {
+                                 [&](RunningCall& run, Status error) {
                                    Decision made = is_crowded ? decision.without_key() : decision;
                                    if (error.ok() && decision.chosen.choice.judged) error = prepare_judge();
                                    if (error.code() == Code::no_memory && decision.chosen.choice.judged) {
@@ -183,7 +183,7 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
 Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
                     Status local_error, std::uint64_t& calls) {
   if (Status crowded = turn.local_error(); !crowded.ok()) local_error = std::move(crowded);
-  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](CallRun& run, Status error) {
+  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](RunningCall& run, Status error) {
     run.prepare_meeting(signature, std::move(error), calls);
   });
   if (outcome.delivered) calls = blocking_run(state).agreed_maxima().calls;
@@ -196,23 +196,24 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
   request.options.is_part = true;
   Decision decision;
   decision.method = method;
-  return run_blocking(state, request, std::move(local_error),
-                      [&](CallRun& run, Status error) { run.prepare(request, decision, std::move(error)); });
+  return run_blocking(state, request, std::move(local_error), [&](RunningCall& run, Status error) {
+    run.prepare(request, decision, std::move(error));
+  });
 }
 
 // Decides by what all ranks know. True if MPI reduces.
 bool ProgramCall::decide_together() {
   Situation& s = situation_;
   s.state = state_;
-  facts_ = facts_of(s);
-  s.facts = &facts_;
-  if (facts_.bytes >= state_->policy.rules.floor_bytes()) {
-    facts_.number = state_->policy.calls++;
+  call_key_ = call_key_of(s);
+  s.call_key = &call_key_;
+  if (call_key_.bytes >= state_->policy.rules.floor_bytes()) {
+    call_key_.number = state_->policy.calls++;
     identity_.begin(*state_, *request_.program);
     s.said = identity_.said();
   }
   is_advisable_ = s.call.collective == Collective::allreduce && state_->policy.mode == Mode::advise &&
-                  facts_.bytes >= kFloorBytes;
+                  call_key_.bytes >= kFloorBytes;
   if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);
@@ -225,8 +226,8 @@ Status ProgramCall::decide_here(bool protects) noexcept {
   try {
     Situation& s = situation_;
     const bool is_watched = request_.program->watched;
-    if (is_watched || state_->policy.rules.prospect(facts_).by_site) site_ = request_.program->site();
-    facts_.site = site_;
+    if (is_watched || state_->policy.rules.prospect(call_key_).by_site) site_ = request_.program->site();
+    call_key_.site = site_;
     decision_ = decide(s);
     state_->stats.declined_calls += decision_.declined;
     if (is_watched && decision_.rule != nullptr && decision_.rule->method.chooses()) {
@@ -240,7 +241,7 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     if (!keeps_nothing(s)) identity_.find(*state_, s, decision_);
     if (lacks_identity(s)) return decision_.leave_to_mpi(Reason::inexact), Status{};
     if (chosen_.choice.judged) {
-      Status kept = judge_.prepare(chosen_, s.call, *s.element);
+      Status kept = judge_.prepare(*state_, chosen_, s.call, *s.element);
       if (kept.code() == Code::no_memory) return decision_.leave_to_mpi(Reason::no_memory), Status{};
       MQ_TRY(std::move(kept));
     }
@@ -284,7 +285,7 @@ Outcome ProgramCall::run() noexcept {
         (void)decide_here(false);
         // What auto would choose shows only when it may measure.
         const bool would =
-            decision_.reason == Reason::compressed || state_->policy.rules.choose(facts_).chooses();
+            decision_.reason == Reason::compressed || state_->policy.rules.choose(call_key_).chooses();
         return left_to_mpi(would ? Reason::would_be_compressed : decision_.reason);
       }
     }
@@ -295,7 +296,7 @@ Outcome ProgramCall::run() noexcept {
 Outcome ProgramCall::run_decided() {
   std::optional<Turn> turn(std::in_place, *state_);
   std::optional<MPIQ_Stats> before;
-  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](CallRun& run, Status error) {
+  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](RunningCall& run, Status error) {
     before = state_->stats;
     if (error.ok()) error = decide_here(true);
     run.prepare(request_, decision_, std::move(error));

@@ -2,9 +2,9 @@
 //
 //   decide    policy or info -> Decision: method or MPI, key, reason         decide.hpp
 //   acquire   what this rank needs; may change the decision                  acquire.cpp, unmodified.hpp
-//   agree     all ranks compare what they decided                            call_run.hpp
+//   agree     all ranks compare what they decided                            running_call.hpp
 //   run       the codecs, or nothing                                         engine
-//   settle    residual, statistics, for programs the guard                   call_run.hpp, unmodified.hpp
+//   settle    residual, statistics, for programs the guard                   running_call.hpp, unmodified.hpp
 //   answer    the result, the error, or MPI's own reduction                  answer.hpp
 //
 // requests.hpp has non-blocking and persistent calls, which go the same way, but are left and resumed.
@@ -76,7 +76,7 @@ class ProgramCall {
 
   const Request request_;
   Situation& situation_;
-  CallFacts facts_;
+  CallKey call_key_;
   CommState* state_ = nullptr;
   Decision decision_;
   CallIdentity identity_;

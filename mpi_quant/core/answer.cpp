@@ -31,13 +31,13 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
     return {};
   }
 #if MPI_VERSION >= 4
-  const int code =
-      real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
+  const int code = real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.mpi_count(), call.mpi_type(),
+                                           call.op, comm, &request);
 #else
-  const int code = call.count > std::numeric_limits<int>::max()
+  const int code = call.mpi_count() > std::numeric_limits<int>::max()
                        ? MPI_ERR_COUNT
-                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
-                                               call.datatype, call.op, comm, &request);
+                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.mpi_count()),
+                                               call.mpi_type(), call.op, comm, &request);
 #endif
   return mpi_status(code, "MPI_Iallreduce");
 }
@@ -45,12 +45,11 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
 Result<bool> copies_alone(const Call& call) {
   int inter = 0, size = 0;
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  bool alone = call.comm != MPI_COMM_NULL && (element || is_nameless_half(call.datatype)) &&
-               call.op == MPI_SUM && call.count >= 0 &&
-               (call.parted == nullptr || !call.parted->is_unusual) &&
+  bool alone = call.comm != MPI_COMM_NULL && (element || own_half_of(call.datatype)) && call.op == MPI_SUM &&
+               call.count >= 0 && (call.parted == nullptr || !call.parted->is_unusual) &&
                PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
                PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
-  if (alone && !is_nameless_half(call.datatype)) {
+  if (alone && !own_half_of(call.datatype)) {
     alone = false;
     for (const void* p : {call.sendbuf, static_cast<const void*>(call.recvbuf)}) {
       if (alone || p == MPI_IN_PLACE || p == nullptr) continue;
@@ -70,12 +69,12 @@ Result<bool> copies_alone(const Call& call) {
 
 Status exact_sum(const void* in, void* out, const Call& call) {
 #if MPI_VERSION >= 4
-  const int code = real_mpi().allreduce_c(in, out, call.count, call.datatype, MPI_SUM, call.comm);
+  const int code = real_mpi().allreduce_c(in, out, call.mpi_count(), call.mpi_type(), MPI_SUM, call.comm);
 #else
-  const int code =
-      call.count > std::numeric_limits<int>::max()
-          ? MPI_ERR_COUNT
-          : real_mpi().allreduce(in, out, static_cast<int>(call.count), call.datatype, MPI_SUM, call.comm);
+  const int code = call.mpi_count() > std::numeric_limits<int>::max()
+                       ? MPI_ERR_COUNT
+                       : real_mpi().allreduce(in, out, static_cast<int>(call.mpi_count()), call.mpi_type(),
+                                              MPI_SUM, call.comm);
 #endif
   return mpi_status(code, "MPI_Allreduce");
 }
@@ -86,16 +85,17 @@ int exact_call(const Call& call, std::optional<kernels::Element> element) {
     if (!copied.ok() || *copied) return raise(call.comm, copied.status());
   }
   if (call.parted != nullptr) return exact_parted(call);
-  if (call.count > std::numeric_limits<int>::max()) {
+  const MPI_Count count = call.mpi_count();
+  if (count > std::numeric_limits<int>::max()) {
 #if MPI_VERSION >= 4
-    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, count, call.mpi_type(), call.op, call.comm);
 #else
-    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
+    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(count) +
                                                      " is more than this MPI library can reduce exactly"});
 #endif
   }
-  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
-                              call.op, call.comm);
+  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(count), call.mpi_type(), call.op,
+                              call.comm);
 }
 
 int answer(const Call& call, const Outcome& outcome) {

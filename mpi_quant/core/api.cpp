@@ -31,24 +31,25 @@ std::size_t bound_of(const Method& method, std::size_t n, kernels::Element eleme
   reduction.memory.rule = &rule;
   reduction.memory.ops = rule.ops == nullptr ? nullptr : rule.ops(element, kernels::Isa::scalar);
   reduction.memory.terms = rule.terms(method.memory_params);
-  const PlanFacts facts;
-  reduction.facts = &facts;
+  const PlanIndex plan_index;
+  reduction.plan_index = &plan_index;
   return wire_bound(reduction, n);
 }
 
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
   if (count < 0) return {Code::bad_argument, "count " + std::to_string(count) + " is negative"};
-  if (count > kMaxCount) return {Code::bad_argument, "count " + std::to_string(count) + " is more than 2^58"};
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
   if (method->chooses())
     return {Code::bad_argument, "auto has no bound of its own: ask for those of the methods it may choose"};
-  const std::optional<kernels::Element> element = element_of(datatype);
-  if (!element) return {Code::bad_argument, "datatype must be MPI_FLOAT, MPI_DOUBLE, float16 or bfloat16"};
-  const auto n = static_cast<std::size_t>(count);
-  *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
-                                                  : bound_of(*method, n, *element));
+  const std::optional<Reals> reals = reals_of(datatype, Types::derived);
+  if (!reals) return {Code::bad_argument, std::string("datatype must be ") + kAcceptedTypes};
+  if (count > kMaxCount / static_cast<MPI_Count>(reals->each))
+    return {Code::bad_argument, "count " + std::to_string(count) + " is more than 2^58 reals"};
+  const std::size_t n = static_cast<std::size_t>(count) * reals->each;
+  *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(reals->element)
+                                                  : bound_of(*method, n, reals->element));
   return {};
 }
 
@@ -91,6 +92,20 @@ int half_type(kernels::Element half, MPI_Datatype* datatype) {
   return raise(MPI_COMM_SELF, made.status());
 }
 
+// A matrix of pairs, or of rows of reals, stored column by column, is one of reals with longer columns.
+Request allreduce_request(const Call& given, MPI_Info info, bool is_blocking) {
+  Request request{.call = given, .is_blocking = is_blocking};
+  request.options = read_options(info, given.count);
+  const auto each = static_cast<std::int64_t>(count_in_reals(request.call, Types::derived));
+  MatrixShape& matrix = request.options.matrix;
+  matrix.rows *= each;
+  matrix.ld *= each;
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (matrix.ld > kMost && request.options.local_error.ok())
+    request.options.local_error = {Code::bad_info, "info mpiq_matrix: more than 2^31 reals in a column"};
+  return request;
+}
+
 // comm is null if it is freed and its handler was MPI_ERRORS_RETURN.
 int raise_of_request(MPI_Comm comm, const Status& status) {
   return comm == MPI_COMM_NULL ? code_of(status) : raise(comm, status);
@@ -106,24 +121,23 @@ extern "C" {
 int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Info info) {
   if (!mpi_fits()) return raise(comm, misfit());
-  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return answer(call, requested_call({call, read_options(info, count)}));
+  const Call given{sendbuf, recvbuf, count, datatype, op, comm};
+  const Request request = allreduce_request(given, info, true);
+  return answer(request.call, requested_call(request));
 }
 
 int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                     MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
-  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm, guarded_status([&] {
-                 return iallreduce({call, read_options(info, count), false}, request);
-               }));
+  const Call given{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(comm,
+               guarded_status([&] { return iallreduce(allreduce_request(given, info, false), request); }));
 }
 
 int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
-  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm, guarded_status([&] {
-                 return allreduce_init({call, read_options(info, count), false}, request);
-               }));
+  const Call given{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(
+      comm, guarded_status([&] { return allreduce_init(allreduce_request(given, info, false), request); }));
 }
 
 int MPIQ_Start(MPIQ_Request* request) {

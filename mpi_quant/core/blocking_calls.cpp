@@ -11,20 +11,20 @@ namespace mq {
 namespace {
 
 struct BlockingCalls final : Extension {
-  explicit BlockingCalls(CommState& state) : run(state, CallRun::Exact::by_caller) {}
+  explicit BlockingCalls(CommState& state) : run(state, RunningCall::Exact::by_caller) {}
   void forget(const char*) noexcept override {}  // a run holds a key during its call only
 
-  CallRun run;
+  RunningCall run;
 };
 
-const ExtensionKind kind([](CommState& state) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_blocking([](CommState& state) -> std::unique_ptr<Extension> {
   return std::make_unique<BlockingCalls>(state);
 });
 
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a
 // rank makes another kind of call, all ranks get an error, and none hangs.
 Status meet(CommState& state, std::string_view what) {
-  CallRun& run = blocking_run(state);
+  RunningCall& run = blocking_run(state);
   run.prepare_meeting(signature_of_function(what), {});
   run.start();
   while (!run.done())
@@ -34,7 +34,9 @@ Status meet(CommState& state, std::string_view what) {
 
 }  // namespace
 
-CallRun& blocking_run(CommState& state) { return static_cast<BlockingCalls&>(state.extension(kind)).run; }
+RunningCall& blocking_run(CommState& state) {
+  return static_cast<BlockingCalls&>(state.extension(kind_of_blocking)).run;
+}
 
 Result<bool> activate(CommState& state, MPI_Comm user_comm, Use use) {
   Channel& channel = state.channel;

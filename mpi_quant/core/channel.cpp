@@ -62,16 +62,17 @@ void Channel::take(const Nodes& nodes) {
   comm_.emplace(lease_.comm->handle, waiting_of(nodes.ranks));
 }
 
-const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element, bool encodes_own,
-                                         bool carries_own, int root) {
+const Channel::PlannedCall& Channel::planned_call(const PlanRow& row, kernels::Element element,
+                                                  bool encodes_own, bool carries_own, int root) {
   // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
-  const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
+  const int per_node = kernels::compute_element(element) == element ? this->per_node() : 1;
   const std::tuple key(row.id, per_node, encodes_own, carries_own);
-  const auto at = programs_.find(key);
-  if (at != programs_.end() && at->second.root == root) return at->second;
+  const auto at = planned_calls_.find(key);
+  if (at != planned_calls_.end() && at->second.root == root) return at->second;
   Plan plan = row.make({comm_->rank(), comm_->size(), per_node, encodes_own, carries_own, root});
-  PlanFacts facts = facts_of(plan);
-  return programs_.insert_or_assign(key, Program{std::move(plan), std::move(facts), root}).first->second;
+  PlanIndex index = index_of(plan);
+  return planned_calls_.insert_or_assign(key, PlannedCall{std::move(plan), std::move(index), root})
+      .first->second;
 }
 
 }  // namespace mq

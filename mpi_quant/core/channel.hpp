@@ -35,6 +35,7 @@ class Channel {
   Result<bool> open(MPI_Comm user_comm, Use use);
   bool is_refused(Use use) const { return refused_[static_cast<std::size_t>(use)]; }
   bool knows_nodes() const { return per_node_.has_value(); }
+  int per_node() const { return per_node_.value_or(1); }
   // Collective if the nodes of the ranks are not known yet. The channel must be open.
   Status find_nodes(MPI_Comm user_comm);
   // Gives the private communicator back. It must not be used afterwards.
@@ -46,13 +47,13 @@ class Channel {
   std::uint64_t first_rank() const { return first_rank_; }
   // The plan of this row for elements of this type (the last three: see Ranks). It is made once, or anew for
   // another root than that of the call before. Calls with a root are blocking, so nobody uses the old one.
-  struct Program {
+  struct PlannedCall {
     Plan plan;
-    PlanFacts facts;
+    PlanIndex index;
     int root = 0;
   };
-  const Program& program(const PlanRow& row, kernels::Element element, bool encodes_own,
-                         bool carries_own = false, int root = 0);
+  const PlannedCall& planned_call(const PlanRow& row, kernels::Element element, bool encodes_own,
+                                  bool carries_own = false, int root = 0);
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of
   // their own: a multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {
@@ -75,7 +76,7 @@ class Channel {
   std::uint64_t first_rank_ = 0;       // in MPI_COMM_WORLD
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
   // By row, ranks per node, encodes_own and carries_own.
-  std::map<std::tuple<std::uint16_t, int, bool, bool>, Program> programs_;
+  std::map<std::tuple<std::uint16_t, int, bool, bool>, PlannedCall> planned_calls_;
 };
 
 }  // namespace mq

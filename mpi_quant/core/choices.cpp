@@ -33,12 +33,24 @@ namespace mq {
 // One class. Its address stays as long as its communicator.
 class ChoiceClass final : public CallClock {
  public:
-  ChoiceClass(const CallClass& calls, const CommState& state) : chooser(calls) {
+  ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
+      : chooser(calls, agrees_anyway), agrees_anyway_(agrees_anyway) {
     const auto& knowledge = state.policy.knowledge;
     if (!knowledge) return;
     frozen_ = true;
     if (const KnownClass* const known = find_known(*knowledge, calls)) known_ = *known;
     chooser.freeze(known_ ? &*known_ : nullptr);
+  }
+  // The first call of a communicator finds out which ranks share a node, so only later ones may choose a plan
+  // by that. May throw std::bad_alloc; nothing has changed then.
+  void set_nodes(int per_node) {
+    if (chooser.calls().per_node == per_node) return;
+    CallClass with_nodes = chooser.calls();
+    with_nodes.per_node = per_node;
+    Chooser made(with_nodes, agrees_anyway_);
+    if (frozen_) made.freeze(known_ ? &*known_ : nullptr);
+    chooser = std::move(made);
+    times = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
@@ -59,13 +71,15 @@ class ChoiceClass final : public CallClock {
   OwnTimes times;
 
  private:
+  bool agrees_anyway_;
   bool frozen_ = false;
   std::optional<KnownClass> known_;
 };
 
 namespace {
 
-constexpr std::size_t kMostClasses = 512;  // calls of further sizes are left to MPI
+constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
+constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
 using ClassKey = std::tuple<kernels::Element, Automatic::Kind, double, bool, int>;
 
@@ -121,6 +135,7 @@ struct Choices final : Extension {
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
   Sample sample;
+  GuardedCall judging;     // between judged calls: keeps its memory
   bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
 };
 
@@ -176,12 +191,12 @@ Choices::~Choices() {
   }
 }
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_choices([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<Choices>();
 });
 
 Choices& choices_of(const CommState& state) {
-  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind));
+  return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind_of_choices));
 }
 
 // Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known:
@@ -217,26 +232,28 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
 Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept {
   Choices& choices = choices_of(*s.state);
   Chosen chosen;
-  chosen.bytes = s.facts->bytes;
+  chosen.bytes = s.call_key->bytes;
   chosen.teaches = s.is_blocking;
   if (chosen.bytes == 0) return {};
   const int size = size_class(chosen.bytes);
   const ClassKey key{*s.element, limit.kind, limit.value, s.program != nullptr, size};
   auto at = choices.classes.find(key);
-  if (at == choices.classes.end()) {
-    if (choices.classes.size() == kMostClasses) return {};
-    try {
+  if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
+  try {
+    if (at == choices.classes.end()) {
       CallClass calls;
       calls.bytes = size_of_class(size);
       calls.element = *s.element;
-      calls.ranks = s.facts->ranks;
+      calls.ranks = s.call_key->ranks;
       calls.limit = limit;
-      at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state)).first;
-    } catch (const std::bad_alloc&) {
-      chosen.lacks_memory = true;
-      chosen.choice.agrees = true;  // as the first call of the class on the other ranks
-      return chosen;
+      at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
+               .first;
     }
+    at->second->set_nodes(s.state->channel.per_node());
+  } catch (const std::bad_alloc&) {
+    chosen.lacks_memory = true;
+    chosen.choice.agrees = true;  // as the first call of the class on the other ranks
+    return chosen;
   }
   ChoiceClass& calls = *at->second;
   chosen.calls = &calls;
@@ -301,10 +318,13 @@ std::vector<ChoiceSummary> choice_summaries() {
   return all.memories.all();
 }
 
-Status ChoiceJudge::prepare(const Chosen& chosen, const Call& call, kernels::Element element) {
+Status ChoiceJudge::prepare(const CommState& state, const Chosen& chosen, const Call& call,
+                            kernels::Element element) {
   is_judged_ =
       chosen.calls != nullptr && chosen.choice.judged && kernels::compute_element(element) == element;
-  return is_judged_ ? guarded_.prepare(call, element, nullptr, nullptr) : Status{};
+  if (!is_judged_) return {};
+  guarded_ = std::move(choices_of(state).judging);
+  return guarded_.prepare_alone(call, element);
 }
 
 Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome) {
@@ -313,7 +333,9 @@ Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& c
       guarded_.judge(call, outcome, chosen.calls->chooser.calls().limit.value, false);
   if (!result.ok()) return failed(result.status());
   const std::scoped_lock lock(state.mutex);
+  if (guarded_.bytes() <= kMostKept) choices_of(state).judging = std::move(guarded_);
   (void)chosen.calls->chooser.judged(std::max(result->error, 0.0));
+  took(chosen);  // with judging
   if (!result->replaced) return outcome;
   outcome.status = result->delivered;
   outcome.delivered = true;

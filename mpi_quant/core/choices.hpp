@@ -50,8 +50,8 @@ std::vector<ChoiceSummary> choice_summaries();
 // Compares the result of a call with the exact sum, if the choice says so.
 class ChoiceJudge {
  public:
-  // Before the call. Keeps its input. An error means that this rank lacks memory.
-  Status prepare(const Chosen& chosen, const Call& call, kernels::Element element);
+  // Before the call. Keeps its input. An error means that this rank lacks memory. The mutex must be held.
+  Status prepare(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element);
   // After the call. Collective, if the codecs ran. The mutex must not be held.
   Outcome judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome);
 

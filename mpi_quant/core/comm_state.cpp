@@ -15,15 +15,15 @@ namespace {
 
 struct Agreed {
   std::string text;  // of rank 0
-  bool same_text = false, same_version = false, same_name = false, same_facts = false;
+  bool same_text = false, same_version = false, same_name = false, same_bits = false;
 };
 
 // Collective. Returns the text of rank 0, and whether all ranks have the same. An error on every rank if
 // `local` is an error on any rank.
-Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name, std::uint32_t facts,
+Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name, std::uint32_t bits,
                        const Status& local, std::string_view what) {
   // The same in every version of the library, so that versions can be compared.
-  enum Fact { version, text_hash, error_and_facts, name_hash, kFacts };
+  enum Compared { version, text_hash, error_and_bits, name_hash, kCompared };
   Agreed agreed{};
   Status local_error = local;
   if (local_error.ok()) try {
@@ -31,22 +31,22 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
     } catch (const std::bad_alloc&) {
       local_error = {Code::no_memory, "out of memory"};
     }
-  const std::uint64_t mine[kFacts]{kWireVersion, hash_of(text),
-                                   static_cast<std::uint64_t>(local_error.code()) << 32 | facts,
-                                   hash_of(name)};
-  Extremes found[kFacts];
+  const std::uint64_t mine[kCompared]{kWireVersion, hash_of(text),
+                                      static_cast<std::uint64_t>(local_error.code()) << 32 | bits,
+                                      hash_of(name)};
+  Extremes found[kCompared];
   const auto wait = [](MPI_Comm in, MPI_Request& request) {
     return wait_watched(in, request, "at the first large sum", "is the library loaded on every rank?");
   };
   MQ_TRY(find_extremes(comm, mine, found, wait));
   if (!local_error.ok()) return local_error;
-  if (found[error_and_facts].greatest >> 32 != 0)
+  if (found[error_and_bits].greatest >> 32 != 0)
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
   agreed.same_text = found[text_hash].same();
   agreed.same_version = found[version].same();
   agreed.same_name = found[name_hash].same();
-  agreed.same_facts = found[error_and_facts].same();
+  agreed.same_bits = found[error_and_bits].same();
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
   MQ_TRY(mpi_status(real_mpi().bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
@@ -75,7 +75,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   std::shared_ptr<CommState> state;
   Status local_error = env().status();
   const Mode mode = env().ok() ? env()->mode : Mode::on;
-  const std::uint32_t facts = static_cast<std::uint32_t>(mode) << 1 | (env().ok() && !env()->report.empty());
+  const std::uint32_t bits = static_cast<std::uint32_t>(mode) << 1 | (env().ok() && !env()->report.empty());
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   (void)PMPI_Comm_get_name(user_comm, name, &length);
@@ -99,11 +99,11 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     local_error = {Code::no_memory, "out of memory"};
   }
   const Result<Agreed> agreed =
-      compare(user_comm, alike, name, facts, local_error, "environment (MPIQ_ variables) or memory");
+      compare(user_comm, alike, name, bits, local_error, "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->policy.comm_name.clear();
-  state->policy.same_watch = agreed->same_facts;
-  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_facts ? 1 : 0;
+  state->policy.same_watch = agreed->same_bits;
+  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_bits ? 1 : 0;
   if (state->stats.exact_mode == 0) {
     if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
     if (!knowledge.ok()) return knowledge.status();

@@ -36,7 +36,7 @@ bool is_short(const Situation& s) {
 
 // True if no rule of the policy compresses the call, whichever site makes it.
 bool no_rule_compresses(const Situation& s) {
-  return s.program != nullptr && !s.state->policy.rules.prospect(*s.facts).may_compress;
+  return s.program != nullptr && !s.state->policy.rules.prospect(*s.call_key).may_compress;
 }
 
 // True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer
@@ -65,8 +65,8 @@ bool lacks_name(const Situation& s, const Decision& d) {
 
 // The reasons that are known before a call gets its memory, in the order in which they are looked at. Later
 // ones: outside, no_communicator and would_be_compressed (allreduce.cpp), overlap, no_memory and capture
-// (acquire.cpp, unmodified.cpp), split (call_run.cpp), nonblocking and persistent (preload/intercept.cpp).
-// d: what the policy or the caller has chosen; for Knowledge::this_rank only.
+// (acquire.cpp, unmodified.cpp), split (running_call.cpp), nonblocking and persistent
+// (preload/intercept.cpp). d: what the policy or the caller has chosen; for Knowledge::this_rank only.
 struct Row {
   Knowledge stage;
   Reason reason;
@@ -100,7 +100,7 @@ constexpr Row kRows[] = {
      }},
     {Knowledge::all_ranks, Reason::small,
      [](const Situation& s, const Decision&) {
-       return s.facts->bytes < s.state->policy.rules.floor_bytes() && no_rule_compresses(s);
+       return s.call_key->bytes < s.state->policy.rules.floor_bytes() && no_rule_compresses(s);
      }},
     {Knowledge::all_ranks, Reason::rule,
      [](const Situation& s, const Decision&) { return no_rule_compresses(s); }},
@@ -157,16 +157,16 @@ void choose(const Situation& s, Decision& d) {
     if (d.method.chooses()) take_choice(s, d);
     return;
   }
-  d.rule = s.state->policy.rules.rule_for(*s.facts);
+  d.rule = s.state->policy.rules.rule_for(*s.call_key);
   if (d.rule == nullptr) return;
   d.method = d.rule->method;
   if (d.method.chooses()) take_choice(s, d);
   if (!d.seed) d.seed = d.rule->seed;
   if (s.program == nullptr) return;
   const Safeguards& asked = d.rule->safeguards;
-  d.safeguards = Hash{}.add(asked.feedback).add(asked.guard).add(asked.error).value();
+  d.agreed_options_hash = Hash{}.add(asked.feedback).add(asked.guard).add(asked.error).value();
   if (!d.method.exact())
-    d.kind = d.safeguards ^ hash_of(d.method.params) ^ memory_hash(d.method) ^
+    d.kind = d.agreed_options_hash ^ hash_of(d.method.params) ^ memory_hash(d.method) ^
              (std::uint64_t{d.method.codec->id} << 48) ^
              (static_cast<std::uint64_t>(s.call.collective) << 40);
 }
@@ -201,7 +201,7 @@ void Situation::ask_auto(Chosen& into) {
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;
   } else if (state->policy.rules.chooses()) {
-    const Rule* const rule = state->policy.rules.rule_for(*facts);
+    const Rule* const rule = state->policy.rules.rule_for(*call_key);
     if (rule != nullptr && rule->method.chooses()) automatic = &rule->method.automatic;
   }
   if (automatic == nullptr) return;

@@ -27,7 +27,7 @@ struct Decision {
   std::optional<std::uint64_t> seed;   // of random rounding: that of the call's options, else of the rule
   const Rule* rule = nullptr;          // the rule that chose the method; null: none did
   // Hash of what the ranks must also agree on before they compress (feedback and guard of the rule).
-  std::uint64_t safeguards = 0;
+  std::uint64_t agreed_options_hash = 0;
   std::uint64_t kind = 0;  // identifies the calls of a program that are guarded together
   bool is_agreed = false;  // all ranks know that MPI reduces, so they exchange no message
   Chosen chosen;           // what auto chose, if the rule or the caller says auto
@@ -68,7 +68,7 @@ struct Situation {
   const CallOptions* options = nullptr;
   bool is_blocking = true;
   const CommState* state = nullptr;
-  const CallFacts* facts = nullptr;
+  const CallKey* call_key = nullptr;
   Control said = {};
   const Automatic* automatic = nullptr;  // what auto is asked for by the caller or the rule; null: it is not
   const Chosen* chosen = nullptr;        // by choose_automatically then

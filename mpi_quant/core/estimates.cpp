@@ -10,61 +10,62 @@ bool coin(std::uint64_t random_key, double probability) {
 
 }  // namespace
 
-Status bring_memory(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry, bool skip,
-                    Maxima& maxima) {
-  CallMemory& memory = reduction.memory;
+Status measure_feedback(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry,
+                        bool skip, Maxima& maxima) {
+  CallFeedback& memory = reduction.memory;
   if (memory.ops == nullptr) return {};
   if (memory.rule->measures(memory.params)) MQ_TRY(vectors.memory_factor(reduction, memory.factor));
   if (!memory.keeps_estimates()) return {};
   maxima.sends = 1;
-  maxima.lacks = entry == nullptr;
+  maxima.missing = entry == nullptr;
   if (entry == nullptr) return {};
-  maxima.stamp = entry->stamp;
-  maxima.stamp_complement = ~entry->stamp;
+  maxima.version = entry->version;
+  maxima.version_complement = ~entry->version;
   const kernels::EstimateTerms& terms = memory.terms;
   const bool starts =
-      form_of(entry->stamp) != terms.form || (terms.resync > 0 && entry->since >= terms.resync);
+      form_of(entry->version) != terms.form || (terms.resync > 0 && entry->calls_since_exact >= terms.resync);
   maxima.starts = starts;
   if (starts) return {};
-  const bool may_stand = entry->stood < terms.stands;
-  if (may_stand && skip) {
-    memory.silent = terms.messages;
-  } else if (terms.zeta >= 0 && (may_stand || terms.messages > 1)) {
+  const bool may_skip = entry->calls_skipped < terms.stands;
+  if (may_skip && skip) {
+    memory.skipped_messages = terms.messages;
+  } else if (terms.zeta >= 0 && (may_skip || terms.messages > 1)) {
     bool moved = true;
     MQ_TRY(vectors.has_moved(reduction, moved));
-    if (!moved) memory.silent = 1;
+    if (!moved) memory.skipped_messages = 1;
   }
-  maxima.sends = memory.silent < terms.messages;
+  maxima.sends = memory.skipped_messages < terms.messages;
   return {};
 }
 
 Status settle_estimates(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry,
                         const Maxima& agreed, bool& sends) {
   sends = true;
-  CallMemory& memory = reduction.memory;
+  CallFeedback& memory = reduction.memory;
   if (!memory.keeps_estimates()) return {};
-  if (agreed.lacks) {  // an intercepted call whose vector some rank does not know
+  if (agreed.missing) {  // an intercepted call whose vector some rank does not know
     memory.ops = nullptr;
     reduction.residual = nullptr;
     return {};
   }
-  memory.fresh = agreed.starts || agreed.stamp != ~agreed.stamp_complement ||
-                 coin(reduction.random_key, memory.terms.exact_chance);
-  if (!memory.fresh) {
+  memory.exact_restart = agreed.starts || agreed.version != ~agreed.version_complement ||
+                         coin(reduction.random_key, memory.terms.exact_chance);
+  if (!memory.exact_restart) {
     sends = agreed.sends;
-    return sends ? Status{} : vectors.deliver_standing(reduction);
+    return sends ? Status{} : vectors.deliver_estimates(reduction);
   }
-  memory.silent = 0;
+  memory.skipped_messages = 0;
   const std::size_t bytes = entry->array_bytes();
   if (entry->has_estimates()) MQ_TRY(vectors.zero(reduction.residual, bytes));
   return vectors.zero(reduction.residual + bytes, bytes);
 }
 
 void keep_estimates(const Reduction& reduction, Residuals::Entry& entry) {
-  const CallMemory& memory = reduction.memory;
-  entry.stamp = stamp_of(mixed((memory.fresh ? 0 : entry.stamp) + reduction.random_key), memory.terms.form);
-  entry.since = memory.fresh ? 0 : entry.since + 1;
-  entry.stood = memory.silent == memory.messages() ? entry.stood + 1 : 0;
+  const CallFeedback& memory = reduction.memory;
+  entry.version =
+      version_of(mixed((memory.exact_restart ? 0 : entry.version) + reduction.random_key), memory.terms.form);
+  entry.calls_since_exact = memory.exact_restart ? 0 : entry.calls_since_exact + 1;
+  entry.calls_skipped = memory.skipped_messages == memory.messages() ? entry.calls_skipped + 1 : 0;
 }
 
 }  // namespace mq

@@ -14,8 +14,8 @@ namespace mq {
 // Before the agreement: what the memory rule measures on this rank's vector, and for a rule with estimates
 // what the rank brings to the agreement. entry: of the call's key; null: this rank keeps none. skip: the
 // program wants this rank to send nothing. An error is the call's local error.
-Status bring_memory(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry, bool skip,
-                    Maxima& maxima);
+Status measure_feedback(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry,
+                        bool skip, Maxima& maxima);
 // After it. sends: whether any rank sends anything; if not, the result is delivered here. An error is a
 // failure of this rank's run, which must go on for the others if `sends`.
 Status settle_estimates(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry,

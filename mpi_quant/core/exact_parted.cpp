@@ -22,14 +22,14 @@ int reduce_scatter_block(const Call& c) {
   const MPI_Count each = c.parted->counts.each;
 #if MPI_VERSION >= 4
   if (!fits(each))
-    return real_mpi().reduce_scatter_block_c(c.sendbuf, c.recvbuf, each, c.datatype, c.op, c.comm);
+    return real_mpi().reduce_scatter_block_c(c.sendbuf, c.recvbuf, each, c.mpi_type(), c.op, c.comm);
 #endif
-  return real_mpi().reduce_scatter_block(c.sendbuf, c.recvbuf, static_cast<int>(each), c.datatype, c.op,
+  return real_mpi().reduce_scatter_block(c.sendbuf, c.recvbuf, static_cast<int>(each), c.mpi_type(), c.op,
                                          c.comm);
 }
 
 int reduce_scatter(const Call& c, const int* counts) {
-  return real_mpi().reduce_scatter(c.sendbuf, c.recvbuf, counts, c.datatype, c.op, c.comm);
+  return real_mpi().reduce_scatter(c.sendbuf, c.recvbuf, counts, c.mpi_type(), c.op, c.comm);
 }
 
 int allgather(const Call& c) {
@@ -52,17 +52,18 @@ int allgatherv(const Call& c, const int* counts, const int* displs) {
 int bcast(const Call& c) {
   const MPI_Count n = c.parted->counts.each;
 #if MPI_VERSION >= 4
-  if (!fits(n)) return real_mpi().bcast_c(c.recvbuf, n, c.datatype, c.parted->root, c.comm);
+  if (!fits(n)) return real_mpi().bcast_c(c.recvbuf, n, c.mpi_type(), c.parted->root, c.comm);
 #endif
-  return real_mpi().bcast(c.recvbuf, static_cast<int>(n), c.datatype, c.parted->root, c.comm);
+  return real_mpi().bcast(c.recvbuf, static_cast<int>(n), c.mpi_type(), c.parted->root, c.comm);
 }
 
 int reduce(const Call& c) {
   const MPI_Count n = c.parted->counts.each;
 #if MPI_VERSION >= 4
-  if (!fits(n)) return real_mpi().reduce_c(c.sendbuf, c.recvbuf, n, c.datatype, c.op, c.parted->root, c.comm);
+  if (!fits(n))
+    return real_mpi().reduce_c(c.sendbuf, c.recvbuf, n, c.mpi_type(), c.op, c.parted->root, c.comm);
 #endif
-  return real_mpi().reduce(c.sendbuf, c.recvbuf, static_cast<int>(n), c.datatype, c.op, c.parted->root,
+  return real_mpi().reduce(c.sendbuf, c.recvbuf, static_cast<int>(n), c.mpi_type(), c.op, c.parted->root,
                            c.comm);
 }
 
@@ -74,7 +75,7 @@ int exact_large(const Call& c) {
   const MPI_Count* const large = parted.counts.by_rank_large;
   const GatherArguments& g = parted.gather;
   if (!gathers && real_mpi().reduce_scatter_c != nullptr)
-    return real_mpi().reduce_scatter_c(c.sendbuf, c.recvbuf, large, c.datatype, c.op, c.comm);
+    return real_mpi().reduce_scatter_c(c.sendbuf, c.recvbuf, large, c.mpi_type(), c.op, c.comm);
   if (gathers && real_mpi().allgatherv_c != nullptr)
     return real_mpi().allgatherv_c(c.sendbuf, g.sendcount, g.sendtype, c.recvbuf, large, g.displs_large,
                                    g.recvtype, c.comm);

@@ -109,6 +109,22 @@ Status GuardWindow::add(std::byte* sum, const void* vector, std::size_t n) {
 
 Status GuardedCall::prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                             GuardWindow* window) {
+  MQ_TRY(keep_input(call, element, window));
+  if (!waiting_.allocate_zeroed(bytes_)) return lacks_memory();
+  // If the residual is gone with the context of a GPU, nothing waits any more.
+  const bool waits = residual != nullptr && residual->still_there().ok();
+  return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
+}
+
+Status GuardedCall::prepare_alone(const Call& call, kernels::Element element) {
+  return keep_input(call, element, nullptr);
+}
+
+Status GuardedCall::lacks_memory() const {
+  return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
+}
+
+Status GuardedCall::keep_input(const Call& call, kernels::Element element, GuardWindow* window) {
   window_ = window;
   element_ = element;
   const std::size_t width = kernels::element_bytes(element);
@@ -117,17 +133,14 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   result_bytes_ = call.output_range().n * width;
   const Result<bool> there = is_on_device(call.recvbuf);
   if (!there.ok()) return there.status();
-  if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
-    return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
+  if (!exact_.reserve(bytes_) || (*there && !delivered_.reserve(bytes_))) return lacks_memory();
   keeps_result_ = *there;
   MQ_TRY(copy_now(exact_.data(), call.input(), bytes_));
   if (window == nullptr)
     greatest_ = with_elements(element, exact_.data(), exact_.data(), [&](auto*, const auto* x) {
       return greatest_magnitude(x, static_cast<std::size_t>(call.count));
     });
-  // If the residual is gone with the context of a GPU, nothing waits any more.
-  const bool waits = residual != nullptr && residual->still_there().ok();
-  return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
+  return {};
 }
 
 // The exact sum of this call alone, without other calls of its window. In place on all ranks, as MPI demands

@@ -80,12 +80,18 @@ class GuardedCall {
   // there is no memory or a device cannot be read.
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                  GuardWindow* window);
+  // The same for a call that no rank's residual belongs to, judged alone. Memory of an earlier call is used
+  // again.
+  Status prepare_alone(const Call& call, kernels::Element element);
+  std::size_t bytes() const { return exact_.bytes() + waiting_.bytes() + delivered_.bytes(); }
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
   // ran: the call on this rank; all ranks have the same ran.promised. budget: 0 for none. had_keys: some rank
   // may have had a residual, which is delivered with the exact sum. An error comes from MPI.
   Result<GuardResult> judge(const Call& call, const Outcome& ran, double budget, bool had_keys);
 
  private:
+  Status keep_input(const Call& call, kernels::Element element, GuardWindow* window);
+  Status lacks_memory() const;
   Status sum_alone(const Call& call);
   Status deliver(const Call& call, bool had_keys);
 

@@ -9,7 +9,7 @@ namespace mq {
 
 class CommState;
 
-// A call that was started and is advanced until it is done: an allreduce (CallRun) or a sparse reduction
+// A call that was started and is advanced until it is done: an allreduce (RunningCall) or a sparse reduction
 // (SparseRun).
 class InFlight {
  public:

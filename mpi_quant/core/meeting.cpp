@@ -18,7 +18,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
   if (*found == nullptr) return {};
   state_ = (*found)->shared_from_this();
   turn_.emplace(*state_);
-  CallRun* run = nullptr;  // null: there is no private communicator yet
+  RunningCall* run = nullptr;  // null: there is no private communicator yet
   {
     const std::scoped_lock lock(state_->mutex);
     if (state_->channel.is_open()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/request.hpp"
@@ -13,8 +14,15 @@ namespace {
 
 constexpr MPI_Count kMostElements = MPI_Count{1} << 58;
 
+// From here on the call counts reals.
+void take_type(Call& call, bool is_intra, PartedCall& parted) {
+  const bool may_be_derived = !adds(call.collective) || (is_intra && !parted.from_program);
+  parted.each = count_in_reals(call, may_be_derived ? Types::derived : Types::predefined);
+}
+
 // Adds up the counts of all ranks.
 Status add_up(const PartCounts& counts, int ranks, PartedCall& parted) {
+  const auto each = static_cast<MPI_Count>(parted.each);
   MPI_Count total = 0;
   Hash hash;
   parted.ends.reserve(static_cast<std::size_t>(ranks));
@@ -23,10 +31,10 @@ Status add_up(const PartCounts& counts, int ranks, PartedCall& parted) {
     if (n < 0)
       return {Code::bad_argument,
               "recvcount " + std::to_string(n) + " of rank " + std::to_string(r) + " is negative"};
-    if (n > kMostElements - total)
+    if (n > (kMostElements - total) / each)
       return {Code::bad_argument, "the parts have more than 2^58 elements together"};
-    total += n;
-    hash.add(static_cast<std::int64_t>(n));
+    total += n * each;
+    hash.add(static_cast<std::int64_t>(n * each));
     parted.ends.push_back(static_cast<std::size_t>(total));
   }
   parted.hash = static_cast<std::uint32_t>(mixed(hash.value()));
@@ -46,6 +54,17 @@ Range part_of(const PartedCall& parted, int rank) {
   return {begin, parted.ends[own] - begin};
 }
 
+// MPI has no sum of derived types: it gets the reals.
+void give_reals(PartedCall& parted) {
+  if (parted.each == 1) return;
+  if (parted.counts.is_uneven()) {
+    for (int rank = 0; rank < static_cast<int>(parted.ends.size()); ++rank)
+      parted.reals_by_rank.push_back(static_cast<MPI_Count>(part_of(parted, rank).n));
+    parted.counts = {0, nullptr, parted.reals_by_rank.data()};
+  }
+  parted.counts.each *= static_cast<MPI_Count>(std::exchange(parted.each, 1));
+}
+
 // Where each part begins in recvbuf.
 void find_places(const GatherArguments& gather, PartedCall& parted) {
   const bool follow = gather.displs == nullptr && gather.displs_large == nullptr;
@@ -53,9 +72,11 @@ void find_places(const GatherArguments& gather, PartedCall& parted) {
   parted.places.reserve(parted.ends.size());
   for (std::size_t r = 0; r < parted.ends.size(); ++r) {
     const Range part = part_of(parted, static_cast<int>(r));
-    const auto at = follow ? static_cast<MPI_Aint>(part.begin) : gather.displ(static_cast<int>(r));
-    parted.is_unusual = parted.is_unusual || at < 0;
-    parted.places.push_back(static_cast<std::size_t>(at < 0 ? 0 : at));
+    const MPI_Aint displ = follow ? 0 : gather.displ(static_cast<int>(r));
+    const bool is_usual = displ >= 0 && displ <= kMostElements / static_cast<MPI_Count>(parted.each);
+    parted.is_unusual = parted.is_unusual || !is_usual;
+    const std::size_t at = is_usual ? static_cast<std::size_t>(displ) * parted.each : 0;
+    parted.places.push_back(follow ? part.begin : at);
     if (part.n > 0) end = std::max(end, parted.places.back() + part.n);
   }
   parted.output = {0, end};
@@ -75,25 +96,32 @@ Status begin_gather(Call& call, int ranks, int rank, PartedCall& parted) {
       parted.input_at = static_cast<const std::byte*>(call.recvbuf) + at * kernels::element_bytes(*element);
     return {};
   }
-  if (!element || element_of(parted.gather.sendtype) != element) {
+  const std::optional<Reals> sent = reals_of(parted.gather.sendtype, Types::derived);
+  if (!element || !sent || sent->element != element || sent->is_complex != call.given.is_complex) {
     parted.is_unusual = true;
     return {};
   }
-  if (parted.gather.sendcount != static_cast<MPI_Count>(own.n))
-    return {Code::bad_argument, "sendcount is " + std::to_string(parted.gather.sendcount) +
-                                    ", but recvcount of this rank is " + std::to_string(own.n)};
-  return {};
+  const MPI_Count sendcount = parted.gather.sendcount, recvcount = parted.counts.of(rank);
+  const auto each = static_cast<MPI_Count>(sent->each);
+  if (sendcount >= 0 && sendcount <= kMostElements / each &&
+      sendcount * each == static_cast<MPI_Count>(own.n))
+    return {};
+  return {Code::bad_argument, "sendcount is " + std::to_string(sendcount) +
+                                  ", but recvcount of this rank is " + std::to_string(recvcount) +
+                                  (sent->each == parted.each ? "" : ", and the types differ")};
 }
 
 Range whole(const Call& call) { return {0, call.count > 0 ? static_cast<std::size_t>(call.count) : 0}; }
 
 // Whether this rank is the root. None if the communicator tells no ranks: then any root is MPI's affair.
 std::optional<bool> find_root(Call& call, int root, PartedCall& parted) {
-  parted.counts.each = call.count;
   parted.root = root;
   call.parted = &parted;
   int ranks = 0, rank = 0;
-  if (!ask_ranks(call.comm, ranks, rank)) return {};
+  const bool is_intra = ask_ranks(call.comm, ranks, rank);
+  take_type(call, is_intra, parted);
+  parted.counts.each = call.mpi_count();
+  if (!is_intra) return {};
   parted.hash = static_cast<std::uint32_t>(root);
   if (root >= 0 && root < ranks) return rank == root;
   parted.error = {Code::bad_argument, "root " + std::to_string(root) + " is no rank of a communicator of " +
@@ -111,13 +139,16 @@ Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& c
   call.collective = Collective::reduce_scatter;
   call.parted = &parted;
   int ranks = 0, rank = 0;
-  if (!ask_ranks(comm, ranks, rank)) return call;
+  const bool is_intra = ask_ranks(comm, ranks, rank);
+  take_type(call, is_intra, parted);
+  if (!is_intra) return call;
   parted.error = add_up(counts, ranks, parted);
   call.count = parted.error.ok() ? static_cast<MPI_Count>(parted.ends.back()) : -1;
   if (!parted.error.ok()) return call;
   parted.input = {0, parted.ends.back()};
   parted.output = part_of(parted, rank);
   parted.moves = sendbuf == MPI_IN_PLACE;
+  if (call.given.datatype == MPI_DATATYPE_NULL) give_reals(parted);
   return call;
 }
 
@@ -129,7 +160,9 @@ Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& g
   call.collective = Collective::allgather;
   call.parted = &parted;
   int ranks = 0, rank = 0;
-  if (!ask_ranks(comm, ranks, rank)) return call;
+  const bool is_intra = ask_ranks(comm, ranks, rank);
+  take_type(call, is_intra, parted);
+  if (!is_intra) return call;
   parted.error = begin_gather(call, ranks, rank, parted);
   if (!parted.error.ok()) call.count = -1;
   return call;

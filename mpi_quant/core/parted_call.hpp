@@ -42,7 +42,9 @@ struct GatherArguments {
 
 // What such a call has beside the arguments of an allreduce. It has to live as long as the Call.
 struct PartedCall {
-  PartCounts counts;
+  PartCounts counts;          // in elements of the caller's type
+  std::size_t each = 1;       // reals of such an element; ends, places and ranges count reals
+  bool from_program = false;  // that called MPI: to be set before the call is made
   GatherArguments gather;
   int root = kNobody;               // as the caller gave it, of a collective that has one
   std::vector<std::size_t> ends;    // by rank: where its part ends. Empty if the communicator tells no ranks
@@ -54,8 +56,9 @@ struct PartedCall {
   // No codec can make this call, though MPI can: what is sent and received has different types, or a part
   // begins before recvbuf. A fact of this rank.
   bool is_unusual = false;
-  std::uint32_t hash = 0;  // of all counts; or the root
-  Status error;            // why there is no such call: Call::count is then -1
+  std::uint32_t hash = 0;                // of all counts; or the root
+  Status error;                          // why there is no such call: Call::count is then -1
+  std::vector<MPI_Count> reals_by_rank;  // the counts that MPI gets of a derived type
 };
 
 // The calls with these arguments. Call::count becomes the sum of all counts. May throw std::bad_alloc.

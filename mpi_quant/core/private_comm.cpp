@@ -114,7 +114,7 @@ PrivateComm::~PrivateComm() {
 Result<Lease> lease(MPI_Comm user_comm, Use use) {
   Offer offer;
   const Status local_error = guarded_status([&] { return prepare(user_comm, use, offer); });
-  enum { kKnown, kKnownToAll, kPlace, kId, kUse, kUseOfAll, kThreads, kUnknown, kTrouble, kValues };
+  enum { kKnown, kKnownToAll, kPlace, kId, kUse, kUseOfAll, kThreads, kUnknown, kNoMemory, kValues };
   const std::int64_t known = offer.known != nullptr ? offer.known->id : 0;
   const auto wanted = static_cast<std::int64_t>(use);
   const std::array<std::int64_t, kValues> mine{
@@ -127,7 +127,7 @@ Result<Lease> lease(MPI_Comm user_comm, Use use) {
       "MPI_Iallreduce"));
   MQ_TRY(wait_watched(user_comm, request, "at the first compressed sum", "do all ranks make this call?"));
   MQ_TRY(local_error);
-  if (most[kTrouble] != 0) return Status{Code::peer_failed, "another rank has no memory for a communicator"};
+  if (most[kNoMemory] != 0) return Status{Code::peer_failed, "another rank has no memory for a communicator"};
   if (most[kUse] != -most[kUseOfAll])
     return Status{Code::mismatch, "some ranks call MPI_Allreduce and others a function of mpi_quant"};
   Lease out;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/memory/control.hpp"
 #include "mpi_quant/memory/residuals.hpp"
@@ -28,6 +29,15 @@ struct Call {
   MPI_Comm comm;
   Collective collective = Collective::allreduce;
   const PartedCall* parted = nullptr;  // not null if parts of the vector belong to ranks
+  // What MPI gets in place of count and datatype, if the library counts reals and the caller did not. A null
+  // type: MPI gets the same.
+  struct Given {
+    MPI_Count count = 0;
+    MPI_Datatype datatype = MPI_DATATYPE_NULL;
+    bool is_complex = false;
+  } given = {};
+  MPI_Count mpi_count() const { return given.datatype == MPI_DATATYPE_NULL ? count : given.count; }
+  MPI_Datatype mpi_type() const { return given.datatype == MPI_DATATYPE_NULL ? datatype : given.datatype; }
   const void* input() const {
     if (parted != nullptr && parted->input_at != nullptr) return parted->input_at;
     return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
@@ -39,6 +49,11 @@ struct Call {
  private:
   Range whole() const { return {0, count > 0 ? static_cast<std::size_t>(count) : 0}; }
 };
+
+// Counts the call in reals, if an element of its type is several: codecs, residuals and plans know no other
+// unit. What MPI gets stays as it is; but MPI has no sum of derived types, so it gets reals, too. Returns the
+// reals of an element of the caller's type.
+std::size_t count_in_reals(Call& call, Types types);
 
 // The vector as a matrix, stored column by column, with ld elements from one column to the next (info
 // mpiq_matrix). Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So

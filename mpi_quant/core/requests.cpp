@@ -8,8 +8,8 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
-#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
@@ -40,7 +40,7 @@ namespace {
 class AllreduceRun final : public Startable {
  public:
   explicit AllreduceRun(const MPIQ_Request_object& request)
-      : request_(request), run_(*request.state, CallRun::Exact::here) {}
+      : request_(request), run_(*request.state, RunningCall::Exact::here) {}
   InFlight* in_flight() override { return &run_; }
   void start(Status local_error) noexcept override {
     ++request_.state->stats.calls;
@@ -64,7 +64,7 @@ class AllreduceRun final : public Startable {
   }
 
   const MPIQ_Request_object& request_;
-  CallRun run_;
+  RunningCall run_;
 };
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }

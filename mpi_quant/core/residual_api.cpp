@@ -69,7 +69,7 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
           [&](const auto& values) { std::transform(values.begin(), values.end(), values.begin(), product); });
     // Another rank may have scaled by another factor. Then their sums of estimates differ.
     if (entry.has_estimates())
-      entry.stamp = stamp_of(Hash{}.add(entry.stamp).add(factor).value(), form_of(entry.stamp));
+      entry.version = version_of(Hash{}.add(entry.version).add(factor).value(), form_of(entry.version));
   }
   return {};
 }
@@ -101,8 +101,8 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
     r.calls = entry.calls;
     r.in_use = entry.users > 0;
     r.arrays = static_cast<int>(entry.arrays);
-    r.stamp = entry.stamp;
-    r.since = entry.since;
+    r.stamp = entry.version;
+    r.since = entry.calls_since_exact;
     write_sized(next, size, r);
     next += size;
   }
@@ -157,8 +157,8 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   if (!finite) return bad_argument(quoted(key) + ": the residual holds NaN or Inf");
   entry->settled = r.settled;
   entry->calls = r.calls;
-  entry->stamp = r.stamp;
-  entry->since = r.since;
+  entry->version = r.stamp;
+  entry->calls_since_exact = r.since;
   entry->used = true;
   if (!staged.emplace(key, std::move(*entry)).second)
     return bad_argument(quoted(key) + " is in the list twice");

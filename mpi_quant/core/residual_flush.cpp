@@ -21,6 +21,7 @@ using kernels::element_bytes;
 
 // How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
 // of messages below 2^31.
+constexpr std::size_t kMost = std::size_t{1} << 58;
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {
@@ -53,17 +54,19 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   if (count < 0) return bad_argument("count " + std::to_string(count) + " is negative");
   if (count > 0 && f.output == nullptr) return bad_argument("recvbuf is NULL");
   if (f.output == MPI_IN_PLACE) return bad_argument("recvbuf is MPI_IN_PLACE");
-  const std::optional<Element> element = element_of(datatype);
-  if (!element) return bad_argument("datatype must be MPI_FLOAT, MPI_DOUBLE, float16 or bfloat16");
-  f.element = *element;
-  f.count = static_cast<std::size_t>(count);
+  const std::optional<Reals> reals = reals_of(datatype, Types::derived);
+  if (!reals) return bad_argument(std::string("datatype must be ") + kAcceptedTypes);
+  f.element = reals->element;
+  if (static_cast<std::size_t>(count) > kMost / reals->each)
+    return bad_argument("count " + std::to_string(count) + " is more than 2^58 elements");
+  f.count = static_cast<std::size_t>(count) * reals->each;
   MQ_TRY(prepare_output(f));
   const bool rounds = kernels::compute_element(f.element) != f.element;
   if (rounds && !f.sums.reserve(std::min(f.count, kPiece) * sizeof(float)))
     return {Code::no_memory, "no memory to round the sum"};
   const Table table(comm);
   const bool held = table && table->find(key) != nullptr;
-  f.facts = quoted(key) + ", " + std::to_string(count) + " " + std::string(name(f.element)) +
+  f.facts = quoted(key) + ", " + std::to_string(f.count) + " " + std::string(name(f.element)) +
             (held ? ", with a residual" : ", without a residual") + '\0';
   if (!held) return {};
   MQ_TRY(table.state()->broken);

@@ -15,8 +15,6 @@
 
 namespace mq {
 
-inline Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
-
 inline std::string quoted(std::string_view key) { return "key \"" + std::string(key) + "\""; }
 
 inline Status check_key(std::string_view key) {

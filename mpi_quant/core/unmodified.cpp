@@ -16,7 +16,7 @@ void send_all(Decision& decision) {
   decision.method = {};
   decision.method.codec = &raw_codec();
   decision.method.params = kernels::preset_params(raw_codec());
-  decision.safeguards = ~decision.safeguards;
+  decision.agreed_options_hash = ~decision.agreed_options_hash;
 }
 
 }  // namespace
@@ -84,7 +84,8 @@ Status CallGuard::acquire(CommState& state, const Situation& s, bool flushes, De
   const bool captured = is_captured(call.input()) || is_captured(call.recvbuf);
   if (!plan(guard, s, decision, captured)) return {};
   // The ranks have to agree on judging this call only. If some judge it and others do not, it is exact.
-  decision.safeguards = Hash{}.add(decision.safeguards).add(window_ != nullptr ? window_->hash() : 0).value();
+  decision.agreed_options_hash =
+      Hash{}.add(decision.agreed_options_hash).add(window_ != nullptr ? window_->hash() : 0).value();
   // During a capture the copies of the guard would be an error. If this library lacks memory, MPI may have
   // enough. In both cases the call is exact on all ranks, as without a guard.
   if (captured) return decision.leave_to_mpi(Reason::capture), Status{};

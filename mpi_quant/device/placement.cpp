@@ -11,7 +11,7 @@
 namespace mq {
 namespace {
 
-// The facts of n elements in host memory. Half types are converted to float first.
+// Measures n elements in host memory. Half types are converted to float first.
 kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   const std::size_t n = input_of(reduction).n;
   if (reduction.convert == nullptr)
@@ -251,24 +251,24 @@ Status DevicePlacement::follow_elsewhere() {
   return status;
 }
 
-Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& facts) {
+Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& measured) {
   if (mode_ != Mode::device) {
-    facts = measure_on_host(reduction, reduction.input);
+    measured = measure_on_host(reduction, reduction.input);
     return {};
   }
   if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
-    return measure_on_device(reduction, *row, facts);
+    return measure_on_device(reduction, *row, measured);
   Buffer copy;
   if (!copy.reserve(input_bytes_)) throw std::bad_alloc();
   MQ_TRY(rows_.api->copy(work_->main(), copy.data(), reduction.input, input_bytes_));
   MQ_TRY(rows_.api->synchronize(work_->main()));
-  facts = measure_on_host(reduction, copy.data());
+  measured = measure_on_host(reduction, copy.data());
   return {};
 }
 
 Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
-                                          kernels::Facts& facts) {
-  auto* const reported = new (work_->pinned() + facts_at()) kernels::Facts{-1};
+                                          kernels::Facts& measured) {
+  auto* const reported = new (work_->pinned() + measured_at()) kernels::Facts{-1};
   row.measure(reduction.input, input_of(reduction).n, reduction.params, reported,
               work_->device_memory() + copies_bytes(), backend_.device_reduction.shape,
               rows_.api->launcher(work_->main()));
@@ -277,7 +277,7 @@ Status DevicePlacement::measure_on_device(const Reduction& reduction, const kern
   MQ_TRY(std::move(launched));
   MQ_TRY(std::move(ended));
   if (!((*reported)[0] >= 0)) return {Code::device_failed, "the GPU did not measure the vector"};
-  facts = *reported;
+  measured = *reported;
   return {};
 }
 

@@ -74,13 +74,13 @@ class DevicePlacement {
   Status prepare(Reduction& reduction, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
   // Measures the vector (kernels::Codec::measure). May throw std::bad_alloc.
-  Status measure(const Reduction& reduction, kernels::Facts& facts);
+  Status measure(const Reduction& reduction, kernels::Facts& measured);
   // As the functions of engine/memory_steps.hpp, wherever the vectors and the arrays of the rule are. Call
   // the first two after prepare(), the others once the ranks have agreed.
   Status memory_factor(const Reduction& reduction, double& factor);
   Status has_moved(const Reduction& reduction, bool& moved);
   Status zero(std::byte* array, std::size_t bytes);  // what the run reads there; array: of the rule
-  Status deliver_standing(const Reduction& reduction);
+  Status deliver_estimates(const Reduction& reduction);
   // Call it after the run until `over` is true: brings the result to the caller's output. Returns the status
   // of the call: `failure`, unless that is ok.
   Status deliver(const Status& failure, bool& over);
@@ -105,15 +105,15 @@ class DevicePlacement {
   }
   const kernels::DeviceMeasureOps* measure_row(const Reduction& reduction) const;
   DeviceResources::Need need(const Reduction& reduction) const;
-  // Pinned memory: frames, facts, and sums for memory rules.
-  std::size_t facts_at() const { return round_up(setting_.frames_bytes, kDeviceLine); }
-  std::size_t sums_at() const { return facts_at() + kDeviceLine; }
+  // Pinned memory: frames, what the codec measures, and sums for memory rules.
+  std::size_t measured_at() const { return round_up(setting_.frames_bytes, kDeviceLine); }
+  std::size_t sums_at() const { return measured_at() + kDeviceLine; }
   std::size_t pinned_bytes(const Reduction& reduction) const;
   kernels::DeviceMemory rule_of(const Reduction& reduction) const;
   template <class F>
   Status run_now(const F& launch);
   Status measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
-                           kernels::Facts& facts);
+                           kernels::Facts& measured);
 
   DevicePool& pool_;
   DeviceRows rows_;

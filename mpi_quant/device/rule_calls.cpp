@@ -18,7 +18,7 @@ std::size_t sums_bytes(const Reduction& reduction) {
 }
 
 bool needs_sums(const Reduction& reduction) {
-  const CallMemory& memory = reduction.memory;
+  const CallFeedback& memory = reduction.memory;
   return memory.ops != nullptr && (memory.rule->measures(memory.params) || memory.terms.zeta >= 0);
 }
 
@@ -96,9 +96,9 @@ Status DevicePlacement::zero(std::byte* array, std::size_t bytes) {
 }
 
 // On a device in parts as long as the memory of a segment for values of half types allows.
-Status DevicePlacement::deliver_standing(const Reduction& reduction) {
+Status DevicePlacement::deliver_estimates(const Reduction& reduction) {
   if (mode_ != Mode::device) {
-    mq::deliver_standing(reduction);
+    mq::deliver_estimates(reduction);
     return {};
   }
   const bool half = reduction.convert != nullptr;

@@ -46,11 +46,11 @@ kernels::DeviceMemory RuleSteps::rule() const {
 
 void RuleSteps::encode(const Step& step, const kernels::EncodeArgs& args, DeviceResult& reported,
                        const kernels::Launcher& launch) const {
-  const CallMemory& memory = reduction_->memory;
+  const CallFeedback& memory = reduction_->memory;
   if (memory.messages() == 2) return encode_two(step, args, reported, launch);
   if (!applies_to(step)) {
     codec_of(step).encode({args, &reported.encoded, codec_scratch_, device_->shape}, launch);
-  } else if (memory.silent > 0) {
+  } else if (memory.skipped_messages > 0) {
     reported.encoded = {};
     kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
     tile.x = args.x;
@@ -81,12 +81,12 @@ void RuleSteps::encode_message(const Step& step, const kernels::EncodeArgs& args
   rule().run(MemoryFunction::after, tile, nullptr, launch);
 }
 
-// A sum has a first message only, and a rank that keeps silent in the first round its own second one only.
+// A sum has a first message only, and a rank that sends nothing in the first round its own second one only.
 void RuleSteps::encode_two(const Step& step, const kernels::EncodeArgs& args, DeviceResult& reported,
                            const kernels::Launcher& launch) const {
   const bool own = applies_to(step);
-  const int silent = own ? reduction_->memory.silent : 0;
-  if (silent == 2) {
+  const int skipped_messages = own ? reduction_->memory.skipped_messages : 0;
+  if (skipped_messages == 2) {
     reported.encoded = {};
     kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
     tile.x = args.x;
@@ -98,9 +98,9 @@ void RuleSteps::encode_two(const Step& step, const kernels::EncodeArgs& args, De
   part.wire += kLengthBytes;
   if (!own)
     codec_of(step).encode({part, &first, codec_scratch_, device_->shape}, launch);
-  else if (silent == 0)
+  else if (skipped_messages == 0)
     encode_message(step, part, 0, first, launch);
-  const bool follows = own && silent == 0;
+  const bool follows = own && skipped_messages == 0;
   if (own) {
     if (follows) part.wire = second_;
     part.site.call = second_of(args.site.call);
@@ -117,9 +117,9 @@ Messages RuleSteps::messages(const kernels::DecodeArgs& args) const {
 
 void RuleSteps::decode(const Step& step, const kernels::DecodeArgs& args, const Messages& messages,
                        DeviceResult& reported, const kernels::Launcher& launch) const {
-  const CallMemory& memory = reduction_->memory;
+  const CallFeedback& memory = reduction_->memory;
   if (!memory.keeps_estimates()) return decode_message(step, args, reported, launch);
-  if (args.wire_bytes == 0 && !memory.fresh) {  // an empty payload stands for zeros
+  if (args.wire_bytes == 0 && !memory.exact_restart) {  // an empty payload stands for zeros
     if (args.base != args.x) rule().nothing(args.base, args.x, value_bytes(*reduction_, args.n), launch);
     return;
   }

@@ -75,9 +75,11 @@ std::string describe(const Signature& s) {
   if (s.error_code != 0) return std::string(word(static_cast<Code>(s.error_code)));
   if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
   std::string text = s.codec < kSparseReduce ? function_of(s.kind) + ": " : "";
-  text += "count " + std::to_string(s.count) + " ";
-  text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
-                                                : "other type";
+  const bool is_complex = s.element != kOtherElement && (s.element & kPairs) != 0;
+  const std::size_t element = is_complex ? s.element ^ kPairs : s.element;
+  text += "count " + std::to_string(is_complex ? s.count / 2 : s.count) + (is_complex ? " complex " : " ");
+  text += element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(element))
+                                              : "other type";
   if (s.codec == kScheme) {
     const auto* const scheme =
         std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& row) { return row.id == s.plan; });

@@ -41,7 +41,7 @@ Signature signature_of_function(std::string_view function);
 // What a summary of all ranks means: ok, or the error, which names both ranks and their calls.
 Status agreed_status(const Hello& summary);
 // True if intercepted calls differ only in their methods. The ranks then reduce exactly instead of failing,
-// because the shim chooses by facts that only one rank knows.
+// because the preload library chooses by what only one rank knows.
 bool splits(const Hello& summary);
 
 // The agreement of one call, to be advanced until it is done. The object must stay where it is while the

@@ -28,7 +28,7 @@ kernels::Feedback feedback_of(const Step& step) {
 }  // namespace
 
 std::size_t ChunkPlaces::memory_bytes(const Reduction& reduction, const Layout& layout) {
-  return static_cast<std::size_t>(reduction.facts->accumulators + (is_half(reduction) ? 1 : 0)) *
+  return static_cast<std::size_t>(reduction.plan_index->accumulators + (is_half(reduction) ? 1 : 0)) *
          chunk_bytes(reduction, layout);
 }
 
@@ -39,7 +39,7 @@ void ChunkPlaces::prepare(const Reduction& reduction, const Layout& layout, std:
   accumulator_bytes_ = chunk_bytes(reduction, layout);
   accumulators_ = memory;
   widened_ = is_half(reduction)
-                 ? memory + static_cast<std::size_t>(reduction.facts->accumulators) * accumulator_bytes_
+                 ? memory + static_cast<std::size_t>(reduction.plan_index->accumulators) * accumulator_bytes_
                  : nullptr;
   stream_ = reduction.count >= kStreamBytes / element_bytes_;
   where_.resize(static_cast<std::size_t>(reduction.plan->chunks));
@@ -51,7 +51,8 @@ void ChunkPlaces::start_segment(std::size_t segment) {
 }
 
 std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
-  return accumulators_ + static_cast<std::size_t>(reduction_->facts->accumulator[chunk]) * accumulator_bytes_;
+  return accumulators_ +
+         static_cast<std::size_t>(reduction_->plan_index->accumulator[chunk]) * accumulator_bytes_;
 }
 
 std::byte* ChunkPlaces::output(std::size_t chunk, Range range) const {
@@ -66,7 +67,7 @@ std::byte* ChunkPlaces::residual(Range range) const {
   return reduction_->residual + value_bytes(*reduction_, range.begin - input_of(*reduction_).begin);
 }
 
-kernels::Site ChunkPlaces::site(const Step& step) const {
+kernels::Site ChunkPlaces::noise(const Step& step) const {
   return {reduction_->random_key, static_cast<std::uint64_t>(step.sum),
           layout_->index(segment_, static_cast<std::size_t>(step.chunk)), reduction_->size};
 }
@@ -96,7 +97,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   encode.args.n = range.n;
   encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
-  encode.args.site = site(step);
+  encode.args.site = noise(step);
   return encode;
 }
 
@@ -109,7 +110,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
   decode.args.params = params_of(*reduction_, step);
-  decode.args.site = site(step);
+  decode.args.site = noise(step);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
   decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output(chunk, range);

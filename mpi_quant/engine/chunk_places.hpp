@@ -53,7 +53,7 @@ class ChunkPlaces {
   std::byte* accumulator(std::size_t chunk) const;
   std::byte* output(std::size_t chunk, Range range) const;
   std::byte* residual(Range range) const;
-  kernels::Site site(const Step& step) const;
+  kernels::Site noise(const Step& step) const;
   const std::byte* values(std::size_t chunk, Range range, const std::byte*& half) const;
 
   const Reduction* reduction_ = nullptr;

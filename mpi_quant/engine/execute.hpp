@@ -90,7 +90,7 @@ class Execution {
       pipeline.frames = has_frames_ ? pipeline.steps->frames() : scratch + i * stride;
       pipeline.index = static_cast<int>(i);
       pipeline.slots.assign(slots, Slot{});
-      pipeline.sends.resize(static_cast<std::size_t>(reduction.facts->first_send.back()));
+      pipeline.sends.resize(static_cast<std::size_t>(reduction.plan_index->first_send.back()));
     }
   }
 
@@ -152,7 +152,7 @@ class Execution {
     std::size_t at = 0;     // number of the next step
     std::size_t taken = 1;  // so many steps from `at` on are done together
     std::vector<Slot> slots;
-    std::vector<typename C::Request> sends;  // numbered as in PlanFacts::first_send
+    std::vector<typename C::Request> sends;  // numbered as in PlanIndex::first_send
     bool running = false;                    // true: the last step to begin was launched
     StepResult result;                       // its result, if it was not launched
   };
@@ -199,8 +199,8 @@ class Execution {
     pipeline.active = true;
     pipeline.at = 0;
     pipeline.steps->start_segment(segment);
-    for (std::size_t i = 0; i < reduction_->facts->early.size(); ++i)
-      if (reduction_->facts->early[i]) MQ_TRY(post_receive(comm, pipeline, reduction_->plan->steps[i]));
+    for (std::size_t i = 0; i < reduction_->plan_index->early.size(); ++i)
+      if (reduction_->plan_index->early[i]) MQ_TRY(post_receive(comm, pipeline, reduction_->plan->steps[i]));
     return {};
   }
 
@@ -244,7 +244,7 @@ class Execution {
     if (!ready) return {};
     if (step.op == Op::exchange) {
       if (step.to != kNobody) MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
-      if (ready && step.from != kNobody && !reduction_->facts->early[pipeline.at])
+      if (ready && step.from != kNobody && !reduction_->plan_index->early[pipeline.at])
         MQ_TRY(sent(comm, pipeline, step.recv_slot, ready));
     } else {
       MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
@@ -256,7 +256,7 @@ class Execution {
 
   // Finds how many steps the next codec step takes together.
   Status take(C& comm, Pipeline& pipeline, Tally& tally, bool& ready) {
-    const auto summands = static_cast<std::size_t>(reduction_->facts->summands[pipeline.at]);
+    const auto summands = static_cast<std::size_t>(reduction_->plan_index->summands[pipeline.at]);
     const std::size_t most = std::min(summands, most_summed_);
     bool is_here = true;
     for (pipeline.taken = 1; pipeline.taken < most && is_here; pipeline.taken += is_here)
@@ -289,7 +289,7 @@ class Execution {
   }
 
   typename C::Request& send_request(Pipeline& pipeline, int slot, int number) const {
-    const int first = reduction_->facts->first_send[static_cast<std::size_t>(slot)];
+    const int first = reduction_->plan_index->first_send[static_cast<std::size_t>(slot)];
     return pipeline.sends[static_cast<std::size_t>(first + number)];
   }
 
@@ -301,7 +301,7 @@ class Execution {
   }
 
   Status exchange(C& comm, Pipeline& pipeline, const Step& step, Tally& tally) {
-    if (step.from != kNobody && !reduction_->facts->early[pipeline.at])
+    if (step.from != kNobody && !reduction_->plan_index->early[pipeline.at])
       MQ_TRY(post_receive(comm, pipeline, step));
     if (step.to == kNobody) return {};
     Slot& slot = slot_of(pipeline, step.slot);
@@ -351,7 +351,7 @@ class Execution {
             frame(pipeline, one.slot).first(slot_of(pipeline, one.slot).bytes).subspan(sizeof(FrameHeader));
     }
     if (!pipeline.result.status.ok()) return;
-    const bool final = reduction_->facts->final[pipeline.at + n - 1];
+    const bool final = reduction_->plan_index->final[pipeline.at + n - 1];
     if (n == 1)
       pipeline.running =
           pipeline.steps->decode(step, final, is_header_there(pipeline, step), wires[0], pipeline.result);

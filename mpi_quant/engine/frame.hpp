@@ -38,6 +38,7 @@ struct Signature {
 };
 static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
+inline constexpr std::uint8_t kPairs = 0x40;  // with an element: two of them are one complex number
 // Kinds of calls. Calls of different kinds cannot meet. A blocking call meets a non-blocking or persistent
 // one if a codec reduces both. It does not if MPI reduces, because MPI's blocking reduction never meets its
 // non-blocking one.
@@ -68,16 +69,16 @@ inline constexpr std::uint16_t kScheme = 0xff05;
 
 // Numbers that ranks bring to the agreement. All get the greatest of each.
 struct Maxima {
-  kernels::Facts facts{};   // of the vector (kernels::Codec::measure)
-  std::uint64_t calls = 0;  // that the residual of the call's key has served
-  std::uint64_t seed = 0;   // of random rounding
-  // About the estimates of the key, if the memory rule keeps some. stamp: what they have been through; 0:
-  // nothing yet. Two ranks differ in it if the greatest stamp is not the complement of the greatest
+  kernels::Facts measured{};  // of the vector (kernels::Codec::measure)
+  std::uint64_t calls = 0;    // that the residual of the call's key has served
+  std::uint64_t seed = 0;     // of random rounding
+  // About the estimates of the key, if the memory rule keeps some. version: what they have been through; 0:
+  // nothing yet. Two ranks differ in it if the greatest version is not the complement of the greatest
   // complement.
-  std::uint64_t stamp = 0, stamp_complement = 0;
-  std::uint16_t lacks = 0;   // 1: this rank has no arrays for them
-  std::uint16_t starts = 0;  // 1: this rank asks for an exact call, which starts them again
-  std::uint16_t sends = 0;   // 1: this rank has something to send
+  std::uint64_t version = 0, version_complement = 0;
+  std::uint16_t missing = 0;  // 1: this rank has no arrays for them
+  std::uint16_t starts = 0;   // 1: this rank asks for an exact call, which starts them again
+  std::uint16_t sends = 0;    // 1: this rank has something to send
   std::uint16_t unused = 0;
   Heard heard = {};  // times and errors for a method that is chosen (automatic/chooser.hpp)
 };
@@ -85,18 +86,18 @@ inline Maxima greatest(const Maxima& a, const Maxima& b) {
   Maxima most{{},
               std::max(a.calls, b.calls),
               std::max(a.seed, b.seed),
-              std::max(a.stamp, b.stamp),
-              std::max(a.stamp_complement, b.stamp_complement),
-              std::max(a.lacks, b.lacks),
+              std::max(a.version, b.version),
+              std::max(a.version_complement, b.version_complement),
+              std::max(a.missing, b.missing),
               std::max(a.starts, b.starts),
               std::max(a.sends, b.sends),
               0,
               greatest(a.heard, b.heard)};
-  // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less
-  // than zero.
-  const auto bits = [](double fact) { return std::bit_cast<std::int64_t>(fact); };
-  for (std::size_t i = 0; i < most.facts.size(); ++i)
-    most.facts[i] = bits(a.facts[i]) < bits(b.facts[i]) ? b.facts[i] : a.facts[i];
+  // Compared as integers: a rank may treat subnormal numbers as 0. Measured values are not negative; minus
+  // zero is less than zero.
+  const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value); };
+  for (std::size_t i = 0; i < most.measured.size(); ++i)
+    most.measured[i] = bits(a.measured[i]) < bits(b.measured[i]) ? b.measured[i] : a.measured[i];
   return most;
 }
 
@@ -131,8 +132,8 @@ inline std::uint32_t hash_of_key(std::string_view key) {
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
 
-// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a
-// function of the key and the number of the key's call, whatever happened in between and on whatever
+// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it
+// is a function of the key and the number of the key's call, whatever happened in between and on whatever
 // communicator of these ranks. So a run that restores its residuals goes on with the same numbers. Else it is
 // a function of the call's signature. group: a number of the ranks that take part, so that groups that reduce
 // side by side have numbers of their own.

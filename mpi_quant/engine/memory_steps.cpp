@@ -46,7 +46,7 @@ kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::
   tile.n = n;
   tile.params = reduction.memory.params;
   tile.factor = reduction.memory.factor;
-  tile.fresh = reduction.memory.fresh;
+  tile.fresh = reduction.memory.exact_restart;
   const std::size_t array_bytes = value_bytes(reduction, reduction.count);
   for (int i = 0; i < reduction.memory.rule->arrays; ++i)
     tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;
@@ -69,9 +69,9 @@ void MemorySteps::prepare(const Reduction& reduction, std::byte* memory) {
 }
 
 Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) const {
-  const CallMemory& memory = reduction_->memory;
+  const CallFeedback& memory = reduction_->memory;
   const bool own = applies_to(step);
-  if (own && memory.silent > 0 && memory.silent == memory.messages()) {
+  if (own && memory.skipped_messages > 0 && memory.skipped_messages == memory.messages()) {
     stand(args);
     return {};
   }
@@ -82,7 +82,7 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) c
   kernels::EncodeArgs part = args;
   part.wire += kLengthBytes;
   Encoded all;
-  if (!own || memory.silent == 0) all = encode_one(part, 0);
+  if (!own || memory.skipped_messages == 0) all = encode_one(part, 0);
   const auto length = static_cast<std::uint64_t>(all.bytes);
   std::memcpy(args.wire, &length, sizeof length);
   if (own) {
@@ -152,7 +152,7 @@ Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::
 Decoded MemorySteps::decode_messages(const Step& step, const kernels::DecodeArgs& args) const {
   const kernels::CodecOps& codec = ops_of(*reduction_, step);
   const std::size_t bytes = value_bytes(*reduction_, args.n);
-  if (args.wire_bytes == 0 && !reduction_->memory.fresh) {
+  if (args.wire_bytes == 0 && !reduction_->memory.exact_restart) {
     if (bytes == 0) return Decoded::ok;
     if (args.base == nullptr)
       std::memset(args.x, 0, bytes);
@@ -230,7 +230,7 @@ bool has_moved(const Reduction& reduction) {
   });
 }
 
-void deliver_standing(const Reduction& reduction) {
+void deliver_estimates(const Reduction& reduction) {
   const std::size_t in_bytes = kernels::element_bytes(reduction.element);
   std::array<double, 1024> sum;  // room for a part in either compute type
   for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {

@@ -70,6 +70,6 @@ bool has_moved(const Reduction& reduction, const std::function<kernels::Distance
 double memory_factor(const Reduction& reduction);
 bool has_moved(const Reduction& reduction);
 // A call in which no rank sends anything, without messages: the result is what all ranks know.
-void deliver_standing(const Reduction& reduction);
+void deliver_estimates(const Reduction& reduction);
 
 }  // namespace mq

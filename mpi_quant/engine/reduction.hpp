@@ -19,18 +19,18 @@
 namespace mq {
 
 // The memory rule of one call. Without ops it is none or carry, which codecs run themselves.
-struct CallMemory {
+struct CallFeedback {
   const kernels::MemoryRule* rule = nullptr;
   const kernels::MemoryOps* ops = nullptr;
   kernels::Params params;
   double factor = 1;  // kernels::MemoryOps::factor of this rank's vector
-  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the
-  // estimates again. silent: number of leading messages of each encode that this rank leaves out.
+  // For rules with estimates. exact_restart, on all ranks: the call is exact (with codec raw) and starts the
+  // estimates again. skipped_messages: number of leading messages of each encode that this rank leaves out.
   kernels::EstimateTerms terms;
-  bool fresh = false;
-  int silent = 0;
+  bool exact_restart = false;
+  int skipped_messages = 0;
   bool keeps_estimates() const { return ops != nullptr && rule->keeps_estimates; }
-  int messages() const { return keeps_estimates() && !fresh ? terms.messages : 1; }
+  int messages() const { return keeps_estimates() && !exact_restart ? terms.messages : 1; }
 };
 
 // What of the vector is in the memory of each rank, if parts belong to ranks or one rank is the root. Else
@@ -54,14 +54,14 @@ struct Parts {
 // compute type. All pointers must outlive the execution.
 struct Reduction {
   const Plan* plan = nullptr;
-  const PlanFacts* facts = nullptr;  // facts_of(*plan)
+  const PlanIndex* plan_index = nullptr;  // index_of(*plan)
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
   const kernels::CodecOps* raw_ops = nullptr;    // those of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // for half types, else null
   Backend* backend = nullptr;                    // runs the codec
   kernels::Params params;
-  CallMemory memory;
+  CallFeedback memory;
   kernels::Element element = kernels::Element::f32;
   std::size_t count = 0;
   Parts parts;
@@ -95,10 +95,10 @@ inline const kernels::Codec& raw_codec() {
 }
 // Whether a step may be raw: those of the plan, or all steps of an exact call of a rule with estimates.
 inline bool may_be_raw(const Reduction& reduction) {
-  return reduction.facts->raw || reduction.memory.keeps_estimates();
+  return reduction.plan_index->raw || reduction.memory.keeps_estimates();
 }
 inline bool is_raw(const Reduction& reduction, const Step& step) {
-  return step.raw || reduction.memory.fresh;
+  return step.raw || reduction.memory.exact_restart;
 }
 // The codec of a step, and the functions and parameters that it runs with.
 inline const kernels::Codec& codec_of(const Reduction& reduction, const Step& step) {

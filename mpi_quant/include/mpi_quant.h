@@ -140,9 +140,18 @@ extern "C" {
 
 /* ============================================= Allreduce =============================================
  *
- * Compressed are sums (MPI_SUM) of MPI_FLOAT, MPI_DOUBLE or their Fortran names, or of a half type, if the
- * policy or mpiq_method says so. Every other call goes to the MPI library unchanged. Half types are summed in
- * float and rounded once. MPI cannot reduce them, so without a method the codec of their own type does.
+ * Compressed are sums (MPI_SUM) of reals, if the policy or mpiq_method says so:
+ *
+ * - MPI_FLOAT, MPI_DOUBLE and their Fortran names.
+ * - MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX and their names in C++ and Fortran. n complex numbers are 2n
+ *   reals, here and wherever this file speaks of the elements of a key or of a residual.
+ * - The half types below, and those that the MPI library has itself.
+ * - MPI_Type_contiguous, MPI_Type_dup and MPI_Type_create_resized of these, if there are no gaps. Their
+ *   elements are rows of reals.
+ *
+ * Every other call goes to the MPI library unchanged. Half types are summed in float and rounded once. MPI
+ * cannot reduce those of this library, so without a method the codec of their own type does. MPI cannot
+ * reduce derived types, so it gets their reals.
  *
  * Info keys:
  *
@@ -178,7 +187,7 @@ extern "C" {
  *     IN   sendbuf   count elements; or MPI_IN_PLACE: they are in recvbuf
  *     OUT  recvbuf   the sum, count elements; must not overlap sendbuf
  *     IN   count     elements of the vector; the same on all ranks
- *     IN   datatype  MPI_FLOAT, MPI_DOUBLE or a half type; others go to MPI
+ *     IN   datatype  one of those above; others go to MPI
  *     IN   op        MPI_SUM; others go to MPI
  *     IN   comm      communicator
  *     IN   info      keys above, or MPI_INFO_NULL
@@ -245,9 +254,9 @@ MPIQ_PUBLIC int MPIQ_Reduce_scatter(const void* sendbuf, void* recvbuf, const MP
  *
  * All ranks get the parts of all. A rank encodes its part once; all decode the same bytes, the rank that sent
  * them as well. So all ranks hold identical bits, and a rank finds in recvbuf what the others have of its
- * part. This is what sharded training needs for parameters. Compressed are MPI_FLOAT, MPI_DOUBLE and the half
- * types, where sendtype and recvtype are the same. Every other call goes to the MPI library unchanged. All
- * ranks have to give the same types: ranks of which only some give derived types get an error.
+ * part. This is what sharded training needs for parameters. Compressed are the types of Allreduce, where
+ * sendtype and recvtype hold the same reals. Every other call goes to the MPI library unchanged. Ranks of
+ * which only some give a type that is compressed get an error.
  *
  * Info keys: as in Reduce-scatter. With mpiq_key a rank keeps a residual of its own part: what this call
  * leaves out of it is added to its part in the next call. This is right where the parts are deltas, which
@@ -289,8 +298,8 @@ MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Da
  * and all ranks decode them, the root as well. So all ranks hold identical bits, and the root's own vector
  * becomes what the others have of it: it changes by the error of the method.
  * Use it for large vectors, such as the parameters of a model.
- * Compressed are MPI_FLOAT, MPI_DOUBLE and the half types. Every other call goes to the MPI library
- * unchanged. All ranks have to give the same type: ranks of which only some give derived types get an error.
+ * Compressed are the types of Allreduce. Every other call goes to the MPI library unchanged. Ranks of which
+ * only some give a type that is compressed get an error.
  *
  * Info keys: as in Reduce-scatter. With mpiq_key the root keeps a residual: what this call leaves out of its
  * vector is added to its vector in the next call. As in Allgather, this is right for deltas only, and the
@@ -485,7 +494,7 @@ MPIQ_PUBLIC int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats);
  *
  *     IN   method    a method; for "mpi" the bound is the size of the vector
  *     IN   count     elements, at most 2^58
- *     IN   datatype  MPI_FLOAT, MPI_DOUBLE or a half type
+ *     IN   datatype  as in MPIQ_Allreduce
  *     OUT  bytes     the bound
  *
  * Returns an error if the method cannot be parsed. Errors go to the handler of MPI_COMM_SELF. */

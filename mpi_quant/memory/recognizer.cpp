@@ -16,7 +16,7 @@ constexpr double kSure = 6;
 // A vector belongs to the expected tensor if its likeness is at least two deviations of chance, and at least
 // a share of the tensor's usual likeness. The share is a quarter, and more if the likeness is high, because
 // a high likeness is steady.
-constexpr double kDeviations = 2, kShare = 0.25, kShareOfSquare = 0.6;
+constexpr double kDeviations = 2, kShareOfMean = 0.25, kShareOfSquare = 0.6;
 // A vector belongs to another of the tensors in turn if it exceeds these higher limits. The others are not
 // tried if the vector has the share kPlain of the usual likeness of the expected tensor.
 constexpr double kDeviationsOutOfTurn = 4, kShareOutOfTurn = 0.5, kShareOfSquareOutOfTurn = 0.75,
@@ -49,7 +49,7 @@ void Recognizer::compare(const Sketch& sketch) {
     Run& run = runs_[k - 1];
     const Sketch& other = before_[before_.size() - k];
     const double c = correlation(sketch, other) - chance_mean_;
-    run = differ_in_kind(sketch, other) || c < std::max(chance_, run.mean() * kShare)
+    run = differ_in_kind(sketch, other) || c < std::max(chance_, run.mean() * kShareOfMean)
               ? Run{}
               : Run{run.length + 1, run.sum + c};
   }
@@ -82,7 +82,7 @@ double Recognizer::likeness(const Tensor& tensor, const Sketch& sketch) const {
 
 bool Recognizer::is_like(const Tensor& tensor, double likeness, bool in_turn) const {
   const double least = in_turn ? kDeviations : kDeviationsOutOfTurn;
-  const double share = in_turn ? std::max(kShare, kShareOfSquare * tensor.expected)
+  const double share = in_turn ? std::max(kShareOfMean, kShareOfSquare * tensor.expected)
                                : std::max(kShareOutOfTurn, kShareOfSquareOutOfTurn * tensor.expected);
   return likeness >= std::max(least * chance_, share * tensor.expected);
 }

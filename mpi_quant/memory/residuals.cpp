@@ -33,14 +33,14 @@ void Residuals::Entry::free_memory() noexcept {
 
 void Residuals::Entry::restart() noexcept {
   free_memory();
-  stamp = since = stood = 0;
+  version = calls_since_exact = calls_skipped = 0;
 }
 
 void Residuals::Entry::end_estimates() noexcept {
   if (!has_estimates()) return;
   if (on_device.data() != nullptr || buffer.data() == nullptr) return restart();
   std::memset(buffer.data(), 0, bytes());
-  stamp = since = stood = 0;
+  version = calls_since_exact = calls_skipped = 0;
 }
 
 Status Residuals::Entry::set_aside() {
@@ -149,7 +149,7 @@ Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count
   else if (device != nullptr)
     made = on_device.allocate_zeroed(*api, device, count * size);
   if (!made.ok())
-    return Status{made.code(), "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
+    return Status{made.code(), "no memory for the residual of mpiq_key \"" + users_key(key) + "\", " +
                                    std::to_string(count) + " " + std::string(name(element)) + ": " +
                                    made.text()};
   return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size), arrays};
@@ -163,7 +163,7 @@ Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t c
       if (known->users == 0) MQ_TRY(known->extend(arrays));
       return known;
     }
-    return Status{Code::bad_argument, "mpiq_key \"" + std::string(key) + "\" belongs to " +
+    return Status{Code::bad_argument, "mpiq_key \"" + users_key(key) + "\" belongs to " +
                                           std::to_string(known->count) + " " +
                                           std::string(name(known->element)) + ", not to " +
                                           std::to_string(count) + " " + std::string(name(element))};
@@ -193,7 +193,7 @@ Status Residuals::idle(const char* key) const {
   const auto at =
       key == nullptr ? std::find_if(entries_.begin(), entries_.end(), in_use) : entries_.find(key);
   if (at == entries_.end() || !in_use(*at)) return {};
-  return {Code::bad_argument, "key \"" + at->first + "\" is in use by a call in flight"};
+  return {Code::bad_argument, "key \"" + users_key(at->first) + "\" is in use by a call in flight"};
 }
 
 void Residuals::drop(std::string_view key) {

@@ -53,6 +53,10 @@ inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~se
 // means nothing to another rank.
 inline constexpr std::string_view kGatherKey = "~gather:";
 inline std::string gather_key(std::string_view key) { return std::string(kGatherKey).append(key); }
+// The key that the user gave, for messages.
+inline std::string users_key(std::string_view name) {
+  return std::string(name.starts_with(kGatherKey) ? name.substr(kGatherKey.size()) : name);
+}
 inline bool is_made_up(std::string_view key) {
   return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey) || key.starts_with(kGatherKey);
 }
@@ -63,8 +67,8 @@ inline std::string basis_key(std::string_view key) { return std::string(kBasisKe
 
 // What estimates have been through, and in the lowest byte their form (kernels::EstimateTerms::form), which
 // is not 0.
-constexpr std::uint64_t stamp_of(std::uint64_t history, std::uint8_t form) { return history << 8 | form; }
-constexpr std::uint8_t form_of(std::uint64_t stamp) { return static_cast<std::uint8_t>(stamp & 0xff); }
+constexpr std::uint64_t version_of(std::uint64_t history, std::uint8_t form) { return history << 8 | form; }
+constexpr std::uint8_t form_of(std::uint64_t version) { return static_cast<std::uint8_t>(version & 0xff); }
 
 class Residuals {
  public:
@@ -86,10 +90,10 @@ class Residuals {
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
     // What the arrays have been through if they are estimates (MemoryRule::keeps_estimates): equal on all
     // ranks where the second array is. 0: they are not, and the first array is a residual.
-    std::uint64_t stamp = 0;
-    std::uint64_t since = 0;  // calls since the last exact one; equal on all ranks
-    std::uint64_t stood = 0;  // calls in a row in which this rank sent nothing
-    bool has_estimates() const { return stamp != 0; }
+    std::uint64_t version = 0;
+    std::uint64_t calls_since_exact = 0;  // calls since the last exact one; equal on all ranks
+    std::uint64_t calls_skipped = 0;      // calls in a row in which this rank sent nothing
+    bool has_estimates() const { return version != 0; }
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t array_bytes() const { return count * kernels::element_bytes(residual_element()); }

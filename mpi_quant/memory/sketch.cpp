@@ -60,9 +60,10 @@ bool take(const T* x, std::size_t n, std::array<T, Sketch::kMost>& values) {
 
 }  // namespace
 
-// Counts instead of sorting. Magnitudes that share the exponent and three bits of the mantissa share a rank.
+// Counts instead of sorting. Magnitudes that share the exponent and three bits of the mantissa share an
+// order.
 template <class T>
-void Sketch::rank(const T* values) {
+void Sketch::set_orders(const T* values) {
   T most = 0;
   bool finite = true;
   std::size_t negative = 0;
@@ -92,16 +93,17 @@ void Sketch::rank(const T* values) {
     bin_of[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(magnitude) >> kKeptBits);
     ++bins[bin_of[i]];
   }
-  std::array<std::int8_t, kBins> rank_of;
+  std::array<std::int8_t, kBins> order_of;
   const auto middle = (static_cast<double>(size_) - 1) / 2;
   double below = 0;
   for (std::size_t b = 0; b < kBins; ++b) {
-    const double mean_rank = below + (bins[b] - 1) / 2.0;
-    rank_of[b] = static_cast<std::int8_t>(bins[b] > 0 ? std::lround((mean_rank - middle) * 127 / middle) : 0);
+    const double mean_order = below + (bins[b] - 1) / 2.0;
+    order_of[b] =
+        static_cast<std::int8_t>(bins[b] > 0 ? std::lround((mean_order - middle) * 127 / middle) : 0);
     below += bins[b];
   }
-  for (std::size_t i = 0; i < size_; ++i) ranks_[i] = rank_of[bin_of[i]];
-  norm_ = std::sqrt(dot<std::int32_t>(ranks_, ranks_));
+  for (std::size_t i = 0; i < size_; ++i) orders_[i] = order_of[bin_of[i]];
+  norm_ = std::sqrt(dot<std::int32_t>(orders_, orders_));
 }
 
 Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
@@ -111,7 +113,7 @@ Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
   const auto look = [&]<class T>(const T* first) {
     std::array<T, kMost> values;
     sketch.finite_ = take(first, n, values);
-    if (sketch.finite_) sketch.rank(values.data());
+    if (sketch.finite_) sketch.set_orders(values.data());
   };
   // MPI has no names for half types, so no unmodified program sends any.
   if (element == kernels::Element::f64) look(reinterpret_cast<const double*>(x));
@@ -120,12 +122,12 @@ Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
 }
 
 double correlation(const Sketch& a, const Sketch& b, std::size_t shift) {
-  if (shift == 0) return dot<std::int32_t>(a.ranks(), b.ranks()) / (a.norm() * b.norm());
+  if (shift == 0) return dot<std::int32_t>(a.orders(), b.orders()) / (a.norm() * b.norm());
   std::array<std::int8_t, Sketch::kMost> rotated{};
-  const auto begin = b.ranks().begin();
+  const auto begin = b.orders().begin();
   std::rotate_copy(begin, begin + static_cast<std::ptrdiff_t>(shift),
                    begin + static_cast<std::ptrdiff_t>(b.size()), rotated.begin());
-  return dot<std::int32_t>(a.ranks(), rotated) / (a.norm() * b.norm());
+  return dot<std::int32_t>(a.orders(), rotated) / (a.norm() * b.norm());
 }
 
 bool differ_in_kind(const Sketch& a, const Sketch& b) {
@@ -140,12 +142,12 @@ void MeanSketch::add(const Sketch& next) {
   ++sketches_;
   const auto weight = static_cast<float>(std::max(kWeight, 1 / static_cast<double>(sketches_)));
   for (std::size_t i = 0; i < Sketch::kMost; ++i)
-    mean_[i] += weight * (static_cast<float>(next.ranks()[i]) - mean_[i]);
+    mean_[i] += weight * (static_cast<float>(next.orders()[i]) - mean_[i]);
   norm_ = std::sqrt(static_cast<double>(dot<float>(mean_, mean_)));
 }
 
 double MeanSketch::correlation(const Sketch& other) const {
-  return norm_ > 0 ? static_cast<double>(dot<float>(mean_, other.ranks())) / (norm_ * other.norm()) : 0;
+  return norm_ > 0 ? static_cast<double>(dot<float>(mean_, other.orders())) / (norm_ * other.norm()) : 0;
 }
 
 }  // namespace mq

@@ -1,8 +1,8 @@
 // A short description of a vector, to tell whether two vectors are one tensor at two steps of a program. It
-// holds the ranks of the magnitudes of some 2,000 elements at fixed positions. Signs of gradients do not
+// holds the order of the magnitudes of some 2,000 elements at fixed positions. Signs of gradients do not
 // correlate from step to step, and their scale moves. Which elements are large and which are small persists.
-// Two facts beside the ranks tell vectors apart that share them, like x and x * x: the scale, and whether all
-// signs are alike.
+// Two numbers beside the order tell vectors apart that share them, like x and x * x: the scale, and whether
+// all signs are alike.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace mq {
 
-// Magnitudes at up to kMost positions, as ranks: -127 for the smallest to 127 for the greatest. Equal
-// magnitudes have equal ranks. The positions are runs of kRun elements (a cache line of floats), spread over
+// Magnitudes at up to kMost positions, as their order: -127 for the smallest to 127 for the greatest. Equal
+// magnitudes have equal orders. The positions are runs of kRun elements (a cache line of floats), spread over
 // the vector. They depend only on the length of the vector.
 class Sketch {
  public:
@@ -27,7 +27,7 @@ class Sketch {
   // True if all magnitudes are the same, or if there are fewer than two: the sketch then tells nothing.
   bool blank() const { return norm_ == 0; }
   std::size_t size() const { return size_; }
-  const std::array<std::int8_t, kMost>& ranks() const { return ranks_; }  // 0 beyond size()
+  const std::array<std::int8_t, kMost>& orders() const { return orders_; }  // 0 beyond size()
   double norm() const { return norm_; }
   // log2 of the mean magnitude.
   double scale() const { return scale_; }
@@ -36,11 +36,11 @@ class Sketch {
 
  private:
   template <class T>
-  void rank(const T* values);
+  void set_orders(const T* values);
 
-  std::array<std::int8_t, kMost> ranks_{};
+  std::array<std::int8_t, kMost> orders_{};
   std::size_t size_ = 0;
-  double norm_ = 0;  // Euclidean, of the ranks
+  double norm_ = 0;  // Euclidean, of the orders
   double scale_ = 0, negative_ = 0;
   bool finite_ = true;
 };

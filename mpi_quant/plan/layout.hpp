@@ -64,8 +64,8 @@ class Layout {
     const std::size_t begin = element(first + share(end - first, chunks_, chunk));
     return {begin, element(first + share(end - first, chunks_, chunk + 1)) - begin};
   }
-  // The number of a chunk's first element for random numbers (kernels::Site::index): a multiple of the block,
-  // and no element of another chunk has it.
+  // The number of a chunk's first element for random numbers (kernels::Site::index): a multiple of the
+  // block, and no element of another chunk has it.
   std::size_t index(std::size_t segment, std::size_t chunk) const {
     if (ends_.empty()) return this->chunk(segment, chunk).begin;
     const Range of = part(chunk);

@@ -86,7 +86,7 @@ inline int tags_of(const Plan& plan) { return std::min(plan.rounds, kMaxTags); }
 inline int tag_of(const Plan& plan, const Step& exchange) { return exchange.round % tags_of(plan); }
 
 // What an executor needs to know about a plan, computed once.
-struct PlanFacts {
+struct PlanIndex {
   // By step: 1 for an exchange whose receive can be posted at the start: no earlier step uses its slot, and
   // no earlier receive with the same sender and tag must be posted later.
   std::vector<char> early;
@@ -106,7 +106,7 @@ struct PlanFacts {
   // number of all sends.
   std::vector<int> first_send;
 };
-PlanFacts facts_of(const Plan& plan);
+PlanIndex index_of(const Plan& plan);
 
 // Whom a plan is made for. Each node holds per_node ranks with consecutive numbers: ranks with the same
 // r / per_node share a node, and per_node divides size. It is 1 if nodes have different numbers of ranks, or

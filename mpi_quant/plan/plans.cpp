@@ -210,41 +210,42 @@ constexpr std::uint64_t root(std::uint64_t p) {
 
 }  // namespace
 
-PlanFacts facts_of(const Plan& plan) {
-  PlanFacts facts;
+PlanIndex index_of(const Plan& plan) {
+  PlanIndex plan_index;
   const auto index = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<char> used(index(plan.slots));
   std::set<std::pair<int, int>> late;  // senders and tags of receives that cannot be posted at the start
   std::vector<int> writes(index(plan.chunks));
-  facts.first_send.resize(index(plan.slots) + 1);
+  plan_index.first_send.resize(index(plan.slots) + 1);
   for (const Step& s : plan.steps) {
-    facts.raw = facts.raw || s.raw;
+    plan_index.raw = plan_index.raw || s.raw;
     const bool receives = s.op == Op::exchange && s.from != kNobody;
     const bool sends = s.op == Op::exchange && s.to != kNobody;
     const std::pair message{s.from, tag_of(plan, s)};
-    facts.early.push_back(receives && !used[index(s.recv_slot)] && !late.contains(message));
-    if (receives && !facts.early.back()) late.insert(message);
+    plan_index.early.push_back(receives && !used[index(s.recv_slot)] && !late.contains(message));
+    if (receives && !plan_index.early.back()) late.insert(message);
     if (receives) used[index(s.recv_slot)] = 1;
     if (sends || s.op != Op::exchange) used[index(s.slot)] = 1;
-    if (sends) ++facts.first_send[index(s.slot) + 1];
+    if (sends) ++plan_index.first_send[index(s.slot) + 1];
     if (s.op == Op::decode || s.op == Op::decode_add) ++writes[index(s.chunk)];
   }
-  for (std::size_t slot = 0; slot < used.size(); ++slot) facts.first_send[slot + 1] += facts.first_send[slot];
+  for (std::size_t slot = 0; slot < used.size(); ++slot)
+    plan_index.first_send[slot + 1] += plan_index.first_send[slot];
   for (const int n : writes)
-    facts.accumulator.push_back(n > (plan.has_result ? 1 : 0) ? facts.accumulators++ : -1);
-  facts.summands.resize(plan.steps.size());
+    plan_index.accumulator.push_back(n > (plan.has_result ? 1 : 0) ? plan_index.accumulators++ : -1);
+  plan_index.summands.resize(plan.steps.size());
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     const Step& s = plan.steps[i];
     if (s.op != Op::decode && s.op != Op::decode_add) continue;
     const Step* const next = i + 1 < plan.steps.size() ? &plan.steps[i + 1] : nullptr;
     const bool goes_on =
         next != nullptr && next->op == Op::decode_add && next->chunk == s.chunk && next->raw == s.raw;
-    facts.summands[i] = 1 + (goes_on ? facts.summands[i + 1] : 0);
+    plan_index.summands[i] = 1 + (goes_on ? plan_index.summands[i + 1] : 0);
   }
   for (const Step& s : plan.steps)
-    facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0 &&
-                          plan.has_result);
-  return facts;
+    plan_index.final.push_back((s.op == Op::decode || s.op == Op::decode_add) &&
+                               --writes[index(s.chunk)] == 0 && plan.has_result);
+  return plan_index;
 }
 
 std::span<const PlanRow> plans() noexcept { return kPlans; }

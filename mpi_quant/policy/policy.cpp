@@ -145,7 +145,7 @@ std::string params_to_string(const Method& method) {
 
 std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }
 
-bool Rule::may_match(const CallFacts& call) const {
+bool Rule::may_match(const CallKey& call) const {
   if (call.intercepted && call.bytes < (small ? kSmallFloorBytes : kFloorBytes)) return false;
   return call.collective == collective && call.bytes >= bytes_min && call.bytes < bytes_end &&
          call.ranks >= ranks_min && call.ranks <= ranks_max &&
@@ -153,22 +153,22 @@ bool Rule::may_match(const CallFacts& call) const {
          call.number < calls_end && (comm.empty() || matches_glob(call.comm, comm));
 }
 
-bool Rule::matches(const CallFacts& call) const {
+bool Rule::matches(const CallKey& call) const {
   return may_match(call) && (site.empty() || (!call.site.empty() && matches_glob(call.site, site)));
 }
 
-const Rule* Policy::rule_for(const CallFacts& call) const {
+const Rule* Policy::rule_for(const CallKey& call) const {
   const auto rule =
       std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& r) { return r.matches(call); });
   return rule == rules_.rend() ? nullptr : &*rule;
 }
 
-Method Policy::choose(const CallFacts& call) const {
+Method Policy::choose(const CallKey& call) const {
   const Rule* const rule = rule_for(call);
   return rule == nullptr ? Method{} : rule->method;
 }
 
-Policy::Prospect Policy::prospect(const CallFacts& call) const {
+Policy::Prospect Policy::prospect(const CallKey& call) const {
   Prospect found;
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
     if (!rule->may_match(call)) continue;
@@ -198,7 +198,7 @@ bool Policy::chooses() const {
 
 bool Policy::by_nodes() const {
   return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) {
-    return r.method.plan != nullptr && r.method.plan->make == make_hierarchical;
+    return r.method.chooses() || (r.method.plan != nullptr && r.method.plan->make == make_hierarchical);
   });
 }
 

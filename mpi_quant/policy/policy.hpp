@@ -98,7 +98,7 @@ Result<std::uint64_t> parse_size(std::string_view text);
 inline constexpr std::uint64_t kFloorBytes = 64 << 10, kSmallFloorBytes = 4 << 10;
 
 // What a choice may depend on. Everything is equal on all ranks, except for the call site.
-struct CallFacts {
+struct CallKey {
   std::uint64_t bytes = 0;
   int ranks = 1;
   kernels::Element element = kernels::Element::f32;
@@ -137,9 +137,9 @@ struct Rule {
   Method method;
   Safeguards safeguards;
   std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
-  bool matches(const CallFacts&) const;
+  bool matches(const CallKey&) const;
   // Like matches(), but ignores the call site. The answer is equal on all ranks.
-  bool may_match(const CallFacts&) const;
+  bool may_match(const CallKey&) const;
   bool operator==(const Rule&) const = default;
 };
 // The text after the colon: "onebit feedback=address".
@@ -149,15 +149,15 @@ class Policy {
  public:
   Policy() = default;  // no rules: everything is exact
   static Result<Policy> parse(std::string_view text);
-  Method choose(const CallFacts&) const;
+  Method choose(const CallKey&) const;
   // The rule that decides. Null: no rule matches, so the method is mpi.
-  const Rule* rule_for(const CallFacts&) const;
+  const Rule* rule_for(const CallKey&) const;
   // What ranks that call from different sites may get. Equal on all ranks.
   struct Prospect {
     bool may_compress = false;  // the rule of some site compresses
     bool by_site = false;       // the choice may depend on the site
   };
-  Prospect prospect(const CallFacts&) const;
+  Prospect prospect(const CallKey&) const;
   // Sums of unmodified programs that are smaller match no rule.
   std::uint64_t floor_bytes() const;
   bool always_exact() const;
@@ -165,7 +165,7 @@ class Policy {
   bool names(Collective collective) const;
   // True if a rule says auto.
   bool chooses() const;
-  // True if a rule has a plan that depends on which ranks share a node.
+  // True if a rule has, or may choose, a plan that depends on which ranks share a node.
   bool by_nodes() const;
   const std::vector<Rule>& rules() const { return rules_; }
   std::string to_string() const;  // canonical text; parses to an equal policy

@@ -11,7 +11,7 @@ enum class Reason : std::uint8_t {
   would_be_compressed,  // MPIQ_MODE is explain or advise
   // By MPI, because the call is:
   small,    // below 64 KiB, or below 4 KiB if a rule says "small"
-  type,     // not of MPI_FLOAT or MPI_DOUBLE
+  type,     // no reals, see core/datatypes.hpp
   op,       // not MPI_SUM
   handle,   // null or invalid: MPI's error
   inter,    // on an intercommunicator

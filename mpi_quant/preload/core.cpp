@@ -47,7 +47,9 @@ void started() {
 
 int allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, std::int64_t count, mpiq_slot datatype, mpiq_slot op,
               mpiq_slot comm) {
-  return mq::intercepted_call(call_of(sendbuf, recvbuf, count, datatype, op, comm));
+  mq::Call call = call_of(sendbuf, recvbuf, count, datatype, op, comm);
+  if (call.op == MPI_SUM) (void)mq::count_in_reals(call, mq::Types::predefined);
+  return mq::intercepted_call(call);
 }
 
 // The arguments of MPI_Reduce_scatter and MPI_Reduce_scatter_block: sendbuf, recvbuf, counts, datatype, op,

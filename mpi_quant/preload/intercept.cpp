@@ -12,7 +12,7 @@
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
 #include "mpi_quant/preload/watch.hpp"
-#include "mpi_quant/report/call_record.hpp"
+#include "mpi_quant/report/reported_call.hpp"
 
 namespace mq {
 namespace {
@@ -50,7 +50,9 @@ bool has_rules(MPI_Comm comm, Collective collective) {
 // A call in which ranks have different parts. plain: its arguments, for MPI. make: makes the whole Call.
 template <class Make>
 int intercepted_roles(const Call& plain, const Make& make) {
-  const bool may_compress = element_of(plain.datatype) && has_rules(plain.comm, plain.collective);
+  const Types types = adds(plain.collective) ? Types::predefined : Types::derived;
+  const bool may_compress = may_hold_reals(plain.datatype) && has_rules(plain.comm, plain.collective) &&
+                            reals_of(plain.datatype, types);
   if (!may_compress && !watching())
     return exact_parted(plain);  // soon, for programs that gather integers again and again
   Call call = plain;
@@ -89,8 +91,8 @@ int intercepted_call(const Call& call) {
   AdvisedCall advised(call, asked.is_advisable());
   const std::uint64_t resumed = ticks();
   const int code = answer(call, outcome);
-  const CallRecord record{outcome.reason, asked.feedback(),    asked.site(),
-                          asked.method(), asked.guard_error(), asked.work()};
+  const ReportedCall record{outcome.reason, asked.feedback(),    asked.site(),
+                            asked.method(), asked.guard_error(), asked.work()};
   record.take(call, middle - begin + (ticks() - resumed));
   advised.after(code == MPI_SUCCESS);
   return code;
@@ -99,6 +101,7 @@ int intercepted_call(const Call& call) {
 int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather) {
   PartedCall parted;
   parted.counts = counts;
+  parted.from_program = true;
   if (gather != nullptr) parted.gather = *gather;
   Call plain = given;
   plain.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
@@ -115,6 +118,7 @@ int intercepted_rooted(const Call& given, int root) {
   PartedCall parted;
   parted.counts.each = given.count;
   parted.root = root;
+  parted.from_program = true;
   Call plain = given;
   plain.parted = &parted;
   return intercepted_roles(plain, [&] {

@@ -23,6 +23,7 @@
 #include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/pack.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/core/choices.hpp"
@@ -63,27 +64,31 @@ std::string command_line() {
   return text;
 }
 
-ReportFacts facts_of_run(double elapsed_s, int ranks) {
-  ReportFacts facts;
-  facts.mode = kModes[static_cast<std::size_t>(env()->mode)];
+std::string version_text() {
+  return std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
+         std::to_string(MPIQ_VERSION_PATCH);
+}
+
+RunInfo info_of_run(double elapsed_s, int ranks) {
+  RunInfo info;
+  info.mode = kModes[static_cast<std::size_t>(env()->mode)];
   const Result<Policy> policy = Policy::parse(env()->policy);
-  facts.policy = policy.ok() ? policy->to_string() : env()->policy;
-  facts.version = std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
-                  std::to_string(MPIQ_VERSION_PATCH);
+  info.policy = policy.ok() ? policy->to_string() : env()->policy;
+  info.version = version_text();
   std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1);
   int length = 0;
   (void)PMPI_Get_library_version(text.data(), &length);
-  facts.mpi = first_line(text.data());
-  facts.command = command_line();
+  info.mpi = first_line(text.data());
+  info.command = command_line();
   if (const char* const local_error = device_unusable_reason())
-    facts.gpu = local_error;
+    info.gpu = local_error;
   else if (const char* const reason = staging_reason())
-    facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
-  for (const Mistyped& mistyped : mistyped_variables()) facts.mistyped.push_back(words(mistyped));
-  facts.choices = choice_summaries();
-  facts.elapsed_s = elapsed_s;
-  facts.ranks = ranks;
-  return facts;
+    info.gpu = std::string("vectors are copied to the host and back: ") + reason;
+  for (const Mistyped& mistyped : mistyped_variables()) info.mistyped.push_back(words(mistyped));
+  info.choices = choice_summaries();
+  info.elapsed_s = elapsed_s;
+  info.ranks = ranks;
+  return info;
 }
 
 // Seconds so far in which this process was ready to run but had no core; 0 if the system does not say.
@@ -101,17 +106,17 @@ Cores cores_of_rank(double elapsed_s) {
   return cores;
 }
 
-RankFacts facts_of_rank() {
-  RankFacts facts;
+RankInfo info_of_rank() {
+  RankInfo info;
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
-    facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    info.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   const HeldMemory held = held_memory();
-  facts.scratch_bytes = held.scratch_bytes;
-  facts.residual_bytes = held.residual_bytes;
-  facts.unfinished_requests = unfinished_requests();
-  facts.unknown_commands = unknown_commands();
-  return facts;
+  info.scratch_bytes = held.scratch_bytes;
+  info.residual_bytes = held.residual_bytes;
+  info.unfinished_requests = unfinished_requests();
+  info.unknown_commands = unknown_commands();
+  return info;
 }
 
 // The record of this rank, with ticks converted into seconds.
@@ -124,47 +129,50 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-// What one rank sends: this head, its record, its samples.
-struct Head {
-  RankFacts facts;
+// What one rank sends.
+struct OfRank {
+  RankInfo info;
   Cores cores;
-  std::uint64_t mode = 0, record_bytes = 0;
+  Mode mode = Mode::on;
+  Record record;
+  Samples samples;  // of a rank that advises
+  static void each_field(auto& of, auto& f) {
+    f(of.info);
+    f(of.cores);
+    f(of.mode);
+    f(of.record);
+    f(of.samples);
+  }
 };
 
+std::string record_kind() { return "record of mpi_quant " + version_text(); }
+
 std::string bring(double elapsed_s) {
-  const std::string record = to_text(finished_record(elapsed_s));
-  const Head head{facts_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
-                  record.size()};
-  std::string text(reinterpret_cast<const char*>(&head), sizeof head);
-  text += record;
-  return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
+  OfRank mine{info_of_rank(), cores_of_rank(elapsed_s), env()->mode, finished_record(elapsed_s), {}};
+  if (mine.mode == Mode::advise) mine.samples = own_samples();
+  return pack(record_kind(), mine);
 }
 
 // What all ranks have sent.
 struct Evidences {
-  std::vector<RankFacts> facts;
+  std::vector<RankInfo> info;
   std::vector<Record> records;
   std::vector<Samples> samples;
   Cores cores;
   bool all_advise = true;
 
-  explicit Evidences(const std::vector<std::string>& texts) {
-    for (const std::string_view text : texts) {
-      Head head;
-      records.emplace_back();
-      samples.emplace_back();
-      if (text.size() >= sizeof head) {
-        std::memcpy(&head, text.data(), sizeof head);
-        const std::string_view rest = text.substr(sizeof head);
-        if (!parse(rest.substr(0, head.record_bytes), records.back())) records.back() = {};
-        const bool advises = head.mode == static_cast<std::uint64_t>(Mode::advise);
-        if (advises &&
-            !parse(rest.substr(std::min<std::size_t>(head.record_bytes, rest.size())), samples.back()))
-          samples.back() = {};
-        all_advise = all_advise && advises;
-      }
-      facts.push_back(head.facts);
-      add(head.cores);
+  explicit Evidences(const std::vector<std::string>& sent) {
+    for (const std::string_view bytes : sent) {
+      OfRank of;
+      const Status read = unpack(record_kind(), bytes, of);
+      if (!read.ok())
+        (void)std::fprintf(stderr, "mpi_quant: the report lacks rank %zu: %s\n", records.size(),
+                           read.text().c_str());
+      all_advise = all_advise && of.mode == Mode::advise;
+      info.push_back(of.info);
+      add(of.cores);
+      records.push_back(std::move(of.record));
+      samples.push_back(std::move(of.samples));
     }
   }
 
@@ -232,7 +240,7 @@ std::string text_of(const Report& report, const Evidence& evidence, bool json) {
   std::array<char, 200> spent;
   (void)std::snprintf(spent.data(), spent.size(),
                       "The advisor took %.3g s of rank 0's %.3g s, and %.3g s at the end.\n",
-                      advisor_seconds(), report.facts.elapsed_s, now_s() - start_s - report.facts.elapsed_s);
+                      advisor_seconds(), report.info.elapsed_s, now_s() - start_s - report.info.elapsed_s);
   return to_table(report) + "\n" + advice_text(evidence) + spent.data();
 }
 
@@ -253,7 +261,7 @@ Status conclude_together(const std::string& mine, double elapsed_s, int rank, in
     evidence.validations = field.validations;
   }
   if (rank != 0) return {};
-  const Report report = merge(facts_of_run(elapsed_s, size), all.records, all.facts);
+  const Report report = merge(info_of_run(elapsed_s, size), all.records, all.info);
   write(text_of(report, evidence, env()->report.ends_with(".json")), env()->report);
   return {};
 }
@@ -263,7 +271,7 @@ void conclude_alone(const std::string& mine, double elapsed_s, int rank, int siz
   const Evidences own({mine});
   const Evidence evidence{own.records, own.samples, {}, {}, own.cores, env()->advise_error};
   const std::string& path = env()->report;
-  const Report report = merge(facts_of_run(elapsed_s, size), own.records, own.facts);
+  const Report report = merge(info_of_run(elapsed_s, size), own.records, own.info);
   write(text_of(report, evidence, path.ends_with(".json")),
         path == "-" ? path : path + "." + std::to_string(rank));
   (void)std::fprintf(

@@ -74,11 +74,11 @@ std::string choice_json(const ChoiceSummary& choice) {
       .json();
 }
 
-std::string memory_json(const RankFacts& facts) {
+std::string memory_json(const RankInfo& info) {
   return Object()
-      .count("peak_rss_bytes", facts.peak_rss_bytes)
-      .count("scratch_bytes", facts.scratch_bytes)
-      .count("residual_bytes", facts.residual_bytes)
+      .count("peak_rss_bytes", info.peak_rss_bytes)
+      .count("scratch_bytes", info.scratch_bytes)
+      .count("residual_bytes", info.residual_bytes)
       .json();
 }
 
@@ -170,9 +170,9 @@ std::uint64_t Report::lossy_calls() const {
   return out;
 }
 
-RankFacts Report::largest() const {
-  RankFacts out;
-  for (const RankFacts& rank : rank_facts) {
+RankInfo Report::largest() const {
+  RankInfo out;
+  for (const RankInfo& rank : rank_info) {
     out.peak_rss_bytes = std::max(out.peak_rss_bytes, rank.peak_rss_bytes);
     out.scratch_bytes = std::max(out.scratch_bytes, rank.scratch_bytes);
     out.residual_bytes = std::max(out.residual_bytes, rank.residual_bytes);
@@ -182,13 +182,13 @@ RankFacts Report::largest() const {
 
 std::uint64_t Report::unfinished_requests() const {
   std::uint64_t out = 0;
-  for (const RankFacts& rank : rank_facts) out += rank.unfinished_requests;
+  for (const RankInfo& rank : rank_info) out += rank.unfinished_requests;
   return out;
 }
 
 UnknownCommands Report::unknown_commands() const {
   UnknownCommands out;
-  for (const RankFacts& rank : rank_facts) {
+  for (const RankInfo& rank : rank_info) {
     if (out.commands == 0) out.first = rank.unknown_commands.first;
     out.commands += rank.unknown_commands.commands;
   }
@@ -208,12 +208,12 @@ std::string wrongs_text(const Report& report) {
            ". The first: \"" + first +
            "\" (known: key=... of 1 to 63 characters, step, exact, end, flush).\n";
   }
-  for (const std::string& mistyped : report.facts.mistyped) out += mistyped + "\n";
+  for (const std::string& mistyped : report.info.mistyped) out += mistyped + "\n";
   return out;
 }
 
-Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts) {
-  Report out{std::move(facts), std::move(rank_facts), {}, {}};
+Report merge(RunInfo info, const std::vector<Record>& records, std::vector<RankInfo> rank_info) {
+  Report out{std::move(info), std::move(rank_info), {}, {}};
   for (const Record& record : records) {
     merge_into(out.classes, record.classes);
     merge_into(out.sites, record.sites);
@@ -222,32 +222,32 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
 }
 
 std::string to_json(const Report& report, const std::string& advice, const std::string& suggestion) {
-  const ReportFacts& facts = report.facts;
+  const RunInfo& info = report.info;
   Object memory;
   memory.value("largest", memory_json(report.largest()));
-  memory.value("ranks", array_of(report.rank_facts, memory_json));
+  memory.value("ranks", array_of(report.rank_info, memory_json));
   Object all;
   all.text("schema", "mpi_quant-report-1")
-      .text("mode", facts.mode)
-      .text("policy", facts.policy)
-      .text("version", facts.version)
-      .text("mpi", facts.mpi)
-      .text("command", facts.command)
-      .number("elapsed_s", facts.elapsed_s)
-      .value("ranks", std::to_string(facts.ranks))
+      .text("mode", info.mode)
+      .text("policy", info.policy)
+      .text("version", info.version)
+      .text("mpi", info.mpi)
+      .text("command", info.command)
+      .number("elapsed_s", info.elapsed_s)
+      .value("ranks", std::to_string(info.ranks))
       .count("lossy_results", report.lossy_calls())
       .value("reasons", counts_json<Reason>(report.calls()))
       .value("classes", array_of(report.classes, class_json))
       .value("sites", array_of(report.sites, site_json))
       .value("memory", memory.json());
-  if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
+  if (!info.gpu.empty()) all.text("gpu", info.gpu);
   const UnknownCommands wrong = report.unknown_commands();
   all.count("unfinished_requests", report.unfinished_requests()).count("unknown_commands", wrong.commands);
   if (wrong.commands > 0) all.text("first_unknown_command", wrong.first.data());
-  if (!facts.choices.empty()) all.value("choices", array_of(facts.choices, choice_json));
-  if (!facts.mistyped.empty())
+  if (!info.choices.empty()) all.value("choices", array_of(info.choices, choice_json));
+  if (!info.mistyped.empty())
     all.value("mistyped_variables",
-              array_of(facts.mistyped, [](const std::string& s) { return json_quote(s); }));
+              array_of(info.mistyped, [](const std::string& s) { return json_quote(s); }));
   if (!advice.empty()) all.value("advice", advice);
   if (!suggestion.empty()) all.value("suggestion", suggestion);
   return all.json() + "\n";

@@ -13,7 +13,7 @@
 
 namespace mq {
 
-struct ReportFacts {
+struct RunInfo {
   std::string mode;      // on, explain or advise
   std::string policy;    // as the library understood it; "": none
   std::string version;   // of this library
@@ -30,7 +30,7 @@ struct ReportFacts {
 };
 
 // Memory of one rank; 0 where a value is not known.
-struct RankFacts {
+struct RankInfo {
   std::uint64_t peak_rss_bytes = 0;                     // of the process
   std::uint64_t scratch_bytes = 0, residual_bytes = 0;  // of this library
   std::uint64_t unfinished_requests = 0;                // still open when MPI_Finalize was called
@@ -55,14 +55,14 @@ struct Merged {
 };
 
 struct Report {
-  ReportFacts facts;
-  std::vector<RankFacts> rank_facts;
+  RunInfo info;
+  std::vector<RankInfo> rank_info;
   std::map<ClassId, Merged> classes;
   std::map<std::string, Merged> sites;
 
   std::array<std::uint64_t, kReasons> calls() const;  // of all classes
   std::uint64_t lossy_calls() const;                  // results delivered to the program that were lossy
-  RankFacts largest() const;                          // each number may come from another rank
+  RankInfo largest() const;                           // each number may come from another rank
   std::uint64_t unfinished_requests() const;
   // of all ranks; the first text is that of the lowest rank that has one
   UnknownCommands unknown_commands() const;
@@ -79,7 +79,7 @@ Warning feedback_warning(const Merged&);
 std::string feedback_legend(const Report&);
 
 // The records of the ranks may come in any order.
-Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts);
+Report merge(RunInfo info, const std::vector<Record>& records, std::vector<RankInfo> rank_info);
 
 // Lines about what a program did wrong; "" if there is nothing to report.
 std::string wrongs_text(const Report&);

@@ -155,23 +155,23 @@ void fill(const Items& items, const Row& row, const Rest& rest_row) {
   rest_row(std::to_string(items.size() - shown), std::to_string(calls), seconds);
 }
 
-std::string head_text(const ReportFacts& facts) {
-  std::string mode = printable(facts.mode);
-  if (facts.mode == "explain")
+std::string head_text(const RunInfo& info) {
+  std::string mode = printable(info.mode);
+  if (info.mode == "explain")
     mode += ": nothing was changed; this is what the policy would do";
-  else if (facts.mode == "advise")
+  else if (info.mode == "advise")
     mode += ": nothing was changed";
-  const std::string gpu = facts.gpu.empty() ? "" : "  GPU      " + printable(facts.gpu) + "\n";
-  return "mpi_quant " + printable(facts.version) +
+  const std::string gpu = info.gpu.empty() ? "" : "  GPU      " + printable(info.gpu) + "\n";
+  return "mpi_quant " + printable(info.version) +
          ": what became of the program's calls of MPI_Allreduce and other collectives\n\n" + "  command  " +
-         printable(facts.command) + "\n  ranks    " + std::to_string(facts.ranks) + "\n  elapsed  " +
-         fixed(facts.elapsed_s, facts.elapsed_s < 10 ? 3 : 1) + " s\n  MPI      " + printable(facts.mpi) +
-         "\n  policy   " + (facts.policy.empty() ? "none" : printable(facts.policy)) + "\n  mode     " +
-         mode + "\n" + gpu;
+         printable(info.command) + "\n  ranks    " + std::to_string(info.ranks) + "\n  elapsed  " +
+         fixed(info.elapsed_s, info.elapsed_s < 10 ? 3 : 1) + " s\n  MPI      " + printable(info.mpi) +
+         "\n  policy   " + (info.policy.empty() ? "none" : printable(info.policy)) + "\n  mode     " + mode +
+         "\n" + gpu;
 }
 
 std::string classes_table(const Report& report) {
-  const bool explain = report.facts.mode == "explain";
+  const bool explain = report.info.mode == "explain";
   Table table({{"communicator", kLeft},
                {"ranks"},
                {"type", kLeft},
@@ -183,7 +183,7 @@ std::string classes_table(const Report& report) {
                {"% run"},
                {"method", kLeft},
                {outcome_column(explain), kLeft}});
-  const double elapsed = report.facts.elapsed_s;
+  const double elapsed = report.info.elapsed_s;
   fill(
       by_time(report.classes),
       [&](const std::pair<const ClassId, Merged>& item) {
@@ -268,14 +268,14 @@ std::string compressed_table(const Report& report) {
 
 std::string sites_table(const Report& report) {
   if (report.sites.empty()) return "";
-  const bool explain = report.facts.mode == "explain";
+  const bool explain = report.info.mode == "explain";
   Table table({{"call site", kLeft},
                {"calls"},
                {"time s"},
                {"% run"},
                {"method", kLeft},
                {outcome_column(explain), kLeft}});
-  const double elapsed = report.facts.elapsed_s;
+  const double elapsed = report.info.elapsed_s;
   fill(
       by_time(report.sites),
       [&](const std::pair<const std::string, Merged>& item) {
@@ -292,7 +292,7 @@ std::string sites_table(const Report& report) {
 
 // What auto chose for each class of calls, and what that brought.
 std::string choices_table(const Report& report) {
-  if (report.facts.choices.empty()) return "";
+  if (report.info.choices.empty()) return "";
   Table table({{"bytes"},
                {"type", kLeft},
                {"ranks"},
@@ -307,7 +307,7 @@ std::string choices_table(const Report& report) {
                {"worst error"},
                {"fastest", kLeft}});
   const auto ms = [](double seconds) { return seconds > 0 ? short_number(1e3 * seconds) : "?"; };
-  for (const auto& [known, totals] : report.facts.choices) {
+  for (const auto& [known, totals] : report.info.choices) {
     Method asked;
     asked.automatic = known.calls.limit;
     table.row({amount(known.calls.bytes), std::string(kernels::name(known.calls.element)),
@@ -344,13 +344,13 @@ std::string warnings_text(const Report& report) {
 }  // namespace
 
 std::string to_table(const Report& report) {
-  std::string out = head_text(report.facts);
+  std::string out = head_text(report.info);
   if (report.classes.empty())
     out += "\nThe program made no calls that this library saw.\n";
   else
     out += classes_table(report) + compressed_table(report) + sites_table(report) + choices_table(report) +
            reasons_table(report);
-  const RankFacts memory = report.largest();
+  const RankInfo memory = report.largest();
   out += "\nPeak memory of a rank: process " + amount(memory.peak_rss_bytes) + ", mpi_quant's scratch " +
          amount(memory.scratch_bytes) + ", residuals " + amount(memory.residual_bytes) + "\n\n";
   const std::uint64_t lossy = report.lossy_calls();

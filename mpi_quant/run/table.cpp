@@ -70,8 +70,8 @@ std::string decision_table(const Policy& policy) {
   std::vector<std::string> names;
   for (const kernels::Element e : kernels::kElements) names.emplace_back(kernels::name(e));
   out += row(columns, {"bytes", "ranks", "calls", "communicator", "call site"}, names);
-  const auto action = [&](const CallFacts& facts) {
-    const Rule* const rule = policy.rule_for(facts);
+  const auto action = [&](const CallKey& call) {
+    const Rule* const rule = policy.rule_for(call);
     return rule == nullptr ? to_string(Method{}) : action_text(*rule);
   };
   for_each_place(columns, [&](const std::string& comm, const std::string& site) {

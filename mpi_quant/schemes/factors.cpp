@@ -29,15 +29,13 @@ namespace {
 
 constexpr MPI_Count kMaxElements = MPI_Count{1} << 58;
 
-struct Factors {
+struct FactorsCall {
   const void *u, *v;
   MPI_Count m, n, k;
   void* result;
   MPI_Datatype datatype;
   MPI_Comm comm;
 };
-
-Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const std::less<const void*> before;
@@ -56,7 +54,7 @@ Status check_buffer(const void* buffer, std::size_t bytes, const char* name) {
 }
 
 // What one rank can find out alone.
-Status check(const Factors& f) {
+Status check(const FactorsCall& f) {
   for (const auto& [number, name] : {std::pair{f.m, "m"}, {f.n, "n"}, {f.k, "k"}})
     if (number < 0) return bad_argument(std::string(name) + " " + std::to_string(number) + " is negative");
   if (f.datatype != MPI_FLOAT && f.datatype != MPI_DOUBLE)
@@ -79,7 +77,7 @@ Status check(const Factors& f) {
 
 // U V^T of this rank.
 template <class T>
-void multiply(const Factors& f) {
+void multiply(const FactorsCall& f) {
   const auto m = static_cast<std::size_t>(f.m), n = static_cast<std::size_t>(f.n);
   const auto column = [&](std::size_t c) {
     return FactorColumn<T>{static_cast<const T*>(f.u) + c * m, static_cast<const T*>(f.v) + c * n};
@@ -94,7 +92,7 @@ struct Gathered {
 };
 
 template <class T>
-void pack(const Factors& f, std::byte* to) {
+void pack(const FactorsCall& f, std::byte* to) {
   const auto m = static_cast<std::size_t>(f.m), n = static_cast<std::size_t>(f.n);
   for (std::size_t c = 0; c < static_cast<std::size_t>(f.k); ++c, to += (m + n) * sizeof(T)) {
     if (m > 0) std::memcpy(to, static_cast<const T*>(f.u) + c * m, m * sizeof(T));
@@ -104,7 +102,8 @@ void pack(const Factors& f, std::byte* to) {
 
 // Allocates all that the exchange needs.
 template <class T>
-Status prepare(const Factors& f, const std::vector<std::int64_t>& columns, std::int64_t total, Gathered& g) {
+Status prepare(const FactorsCall& f, const std::vector<std::int64_t>& columns, std::int64_t total,
+               Gathered& g) {
   for (const std::int64_t k : columns) {
     g.first.push_back(g.first.empty() ? 0 : g.first.back() + g.counts.back());
     g.counts.push_back(static_cast<int>(k));
@@ -117,7 +116,7 @@ Status prepare(const Factors& f, const std::vector<std::int64_t>& columns, std::
 }
 
 template <class T>
-Status exchange(const Factors& f, Gathered& g) {
+Status exchange(const FactorsCall& f, Gathered& g) {
   MPI_Datatype column = MPI_DATATYPE_NULL;
   MQ_TRY(mpi_status(PMPI_Type_contiguous(static_cast<int>(f.m + f.n), f.datatype, &column),
                     "MPI_Type_contiguous"));
@@ -142,7 +141,7 @@ Status exchange(const Factors& f, Gathered& g) {
 // and all columns. `dense` is set if the sum of the products is left to be done. gathered: the columns that
 // were sent.
 template <class T>
-Status run(const Factors& f, const Status& local_error, int size, bool& dense, std::int64_t& gathered) {
+Status run(const FactorsCall& f, const Status& local_error, int size, bool& dense, std::int64_t& gathered) {
   std::vector<std::int64_t> columns;
   std::string facts;
   const Status no_memory = guarded_status([&] {
@@ -171,7 +170,7 @@ Status run(const Factors& f, const Status& local_error, int size, bool& dense, s
 
 // Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries'
 // allreduce does not give all ranks the same bits.
-Status sum_by_mpi(const Factors& f) {
+Status sum_by_mpi(const FactorsCall& f) {
   constexpr MPI_Count kPiece = MPI_Count{1} << 26;  // elements: counts of messages stay below 2^31
   int rank = 0;
   MQ_TRY(mpi_status(PMPI_Comm_rank(f.comm, &rank), "MPI_Comm_rank"));
@@ -189,7 +188,7 @@ Status sum_by_mpi(const Factors& f) {
 
 // The sum of the ranks' products, each in `result`: by codec raw, or by MPI where the library has no
 // messages. That is so on all ranks or on none.
-Status sum_dense(const Factors& f, const Meeting& meeting) {
+Status sum_dense(const FactorsCall& f, const Meeting& meeting) {
   CommState* const state = meeting.state();
   bool has_messages = false;
   if (state != nullptr && state->stats.exact_mode != 2) {  // 2: ranks cannot read each other's messages
@@ -208,7 +207,7 @@ Status sum_dense(const Factors& f, const Meeting& meeting) {
 
 // Counts a call that began. gathered: columns of all ranks that were sent as factors.
 template <class T>
-void count(CommState* state, const Factors& f, std::int64_t gathered, int size, const Status& status) {
+void count(CommState* state, const FactorsCall& f, std::int64_t gathered, int size, const Status& status) {
   if (state == nullptr) return;
   const std::scoped_lock lock(state->mutex);
   MPIQ_Stats& stats = state->stats;
@@ -224,7 +223,7 @@ void count(CommState* state, const Factors& f, std::int64_t gathered, int size, 
 }
 
 template <class T>
-Status factors_allreduce(const Factors& f, const Status& local_error, int size) {
+Status factors_allreduce(const FactorsCall& f, const Status& local_error, int size) {
   if (size == 1) {
     MQ_TRY(local_error);
     multiply<T>(f);
@@ -243,7 +242,7 @@ Status factors_allreduce(const Factors& f, const Status& local_error, int size) 
   return status;
 }
 
-Status factors_allreduce(const Factors& f) {
+Status factors_allreduce(const FactorsCall& f) {
   int inter = 0, size = 0;
   MQ_TRY(mpi_status(PMPI_Comm_test_inter(f.comm, &inter), "MPI_Comm_test_inter"));
   if (inter) return bad_argument("MPIQ_Factors_allreduce: comm is an intercommunicator");

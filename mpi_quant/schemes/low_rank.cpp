@@ -26,17 +26,17 @@
 
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/float_mode.hpp"
-#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/low_rank.hpp"
 
 namespace mq {
 namespace {
 
-Status bad_argument(std::string text) { return {Code::bad_argument, "lowrank: " + std::move(text)}; }
+Status cannot(std::string text) { return bad_argument("lowrank: " + std::move(text)); }
 
 template <class T>
 class LowRank {
@@ -86,7 +86,7 @@ template <class T>
 Status LowRank<T>::acquire(const std::string& key, std::size_t count, Residuals::Entry*& entry) {
   const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, kElement);
   if (!found.ok()) return found.status();
-  if ((*found)->users > 0) return bad_argument("mpiq_key \"" + key_ + "\" is in use by a call in flight");
+  if ((*found)->users > 0) return cannot("mpiq_key \"" + key_ + "\" is in use by a call in flight");
   MQ_TRY((*found)->move_to_host());
   entry = *found;
   ++entry->users;
@@ -100,12 +100,12 @@ Status LowRank<T>::prepare() {
     if (buffer == MPI_IN_PLACE) continue;
     const Result<bool> on_device = is_on_device(buffer);
     if (!on_device.ok()) return on_device.status();
-    if (*on_device) return bad_argument("the vectors are in the memory of a GPU, which it cannot reduce yet");
+    if (*on_device) return cannot("the vectors are in the memory of a GPU, which it cannot reduce yet");
   }
   const std::string basis = basis_key(key_);
   if (basis.size() > Key::kMax)
-    return bad_argument("mpiq_key \"" + key_ + "\" is longer than " +
-                        std::to_string(Key::kMax - kBasisKey.size()) + " characters");
+    return cannot("mpiq_key \"" + key_ + "\" is longer than " + std::to_string(Key::kMax - kBasisKey.size()) +
+                  " characters");
   MQ_TRY(acquire(key_, m_ * n_, residual_));
   // The basis of another rank or shape is of no use.
   if (const Residuals::Entry* const old = state_.residuals.find(basis);

@@ -41,7 +41,7 @@
 namespace mq {
 namespace {
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_mirrors([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<MirrorTable>();
 });
 
@@ -65,8 +65,6 @@ struct Header {
 struct Graph {
   std::vector<int> sources, destinations;
 };
-
-Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
 Status check(const Mix& m) {
   if (m.count < 0) return bad_argument("count " + std::to_string(m.count) + " is negative");
@@ -128,7 +126,7 @@ class Round {
   Status choose(const CallOptions& options, int size);
   Status find_mirrors();
   Status allocate();
-  kernels::Site site(int of_rank) const {
+  kernels::Site noise(int of_rank) const {
     return {mixed(hash_of_key(key_) ^ mixed(mirrors_->rounds ^ mixed(seed_))),
             static_cast<std::uint64_t>(of_rank), 0, size_};
   }
@@ -137,7 +135,7 @@ class Round {
   Status exchange();
   void add_traffic();
   double out_neighbours() const { return static_cast<double>(graph_.destinations.size()); }
-  MirrorTable& table() const { return static_cast<MirrorTable&>(state_.extension(kind)); }
+  MirrorTable& table() const { return static_cast<MirrorTable&>(state_.extension(kind_of_mirrors)); }
   std::byte* wire() const { return mirrors_->wire.data(); }
   T* news() const { return reinterpret_cast<T*>(mirrors_->scratch.data()); }
   T* decoded() const { return news() + n_; }
@@ -164,15 +162,15 @@ class Round {
 template <class T>
 Status Round<T>::choose(const CallOptions& options, int size) {
   const std::scoped_lock lock(state_.mutex);
-  CallFacts facts;
-  facts.bytes = n_ * sizeof(T);
-  facts.ranks = size;
-  facts.element = kElement;
-  facts.number = number_;
-  facts.comm = state_.policy.comm_name;
+  CallKey key;
+  key.bytes = n_ * sizeof(T);
+  key.ranks = size;
+  key.element = kElement;
+  key.number = number_;
+  key.comm = state_.policy.comm_name;
   const Call call{MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm};
   const Decision decision =
-      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .facts = &facts});
+      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .call_key = &key});
   state_.stats.declined_calls += decision.declined;
   method_ = decision.method;
   if (method_.exact()) {
@@ -273,7 +271,7 @@ void Round<T>::encode() {
   args.n = n_;
   args.params = method_.params;
   args.wire = wire();
-  args.site = site(rank_);
+  args.site = noise(rank_);
   const std::size_t bytes = ops_->encode(args).bytes;
   if (!decode(wire(), bytes, rank_).ok() || !stays_finite(own, decoded(), n_)) return;
   own_.bytes = bytes;
@@ -289,7 +287,7 @@ Status Round<T>::decode(const std::byte* wire, std::size_t bytes, int of_rank) {
   args.n = n_;
   args.params = method_.params;
   args.x = decoded();
-  args.site = site(of_rank);
+  args.site = noise(of_rank);
   if (bytes <= slot_ && ops_->decode(args) == kernels::Decoded::ok) return {};
   return {Code::bad_frame, "the message of rank " + std::to_string(of_rank) + " cannot be read"};
 }

@@ -65,11 +65,11 @@ void BlockingSparse::leave() {
   state_->order.leave(sequence_);
 }
 
-// Compares the signatures and facts of all ranks. The agreement is in the communicator's state, because
+// Compares the signatures and numbers of all ranks. The agreement is in the communicator's state, because
 // after an error its messages may stay in flight for ever.
 Status BlockingSparse::compare_signatures(const Signature& signature, double most) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
-  MQ_TRY(agreement.start(comm_->plain(), signature, {.facts = {most}}, first_tag_ + kTags));
+  MQ_TRY(agreement.start(comm_->plain(), signature, {.measured = {most}}, first_tag_ + kTags));
   const sparse::Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
     bool moved = false;
@@ -96,7 +96,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& mos
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(agreed_status(summary));
-  most = summary.maxima.facts[0];
+  most = summary.maxima.measured[0];
   return {};
 }
 

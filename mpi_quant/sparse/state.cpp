@@ -6,12 +6,14 @@ namespace mq {
 
 namespace {
 
-const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+const ExtensionKind kind_of_sparse([](CommState&) -> std::unique_ptr<Extension> {
   return std::make_unique<SparseState>();
 });
 
 }  // namespace
 
-SparseState& sparse_state(CommState& state) { return static_cast<SparseState&>(state.extension(kind)); }
+SparseState& sparse_state(CommState& state) {
+  return static_cast<SparseState&>(state.extension(kind_of_sparse));
+}
 
 }  // namespace mq

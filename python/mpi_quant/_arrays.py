@@ -12,8 +12,8 @@ import numpy as np
 
 from mpi_quant import _dlpack
 
-ELEMENTS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
-BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+ELEMENTS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c32", "complex128": "c64"}
+BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "c32": 8, "c64": 16}  # c32: a pair of f32
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Vector:
     """An array as C sees it. `owner` keeps its memory."""
 
     address: int
-    element: str  # f32, f64, f16 or bf16
+    element: str  # one of BYTES
     shape: tuple[int, ...]
     stream: int | None  # of a GPU, behind whose work the array is ready; None: on the host, or ready behind the default stream
     owner: Any
@@ -49,7 +49,7 @@ def vector(array: Any, name: str, *, writable: bool = False) -> Vector:
 
 def _element(dtype: str, name: str) -> str:
     if dtype not in ELEMENTS:
-        raise TypeError(f"{name} has elements of type {dtype}: float16, bfloat16, float32 or float64 is needed")
+        raise TypeError(f"{name} has elements of type {dtype}: float16, bfloat16, float32, float64, complex64 or complex128 is needed")
     return ELEMENTS[dtype]
 
 
@@ -75,6 +75,8 @@ def _of_torch(tensor: Any, name: str) -> Vector:
         raise _refuse(name, f"has the layout {tensor.layout}: a dense tensor is needed")
     if not tensor.is_contiguous():
         raise _refuse(name, f"of strides {tuple(tensor.stride())} is not contiguous: use tensor.contiguous()")
+    if tensor.is_conj() or tensor.is_neg():
+        raise _refuse(name, "has values other than its memory: use tensor.resolve_conj().resolve_neg()")
     if tensor.device.type not in ("cpu", "cuda"):
         raise _refuse(name, f"is on the device {tensor.device}: the host or a CUDA device is needed")
     stream = torch.cuda.current_stream(tensor.device).cuda_stream if tensor.device.type == "cuda" else None

@@ -120,7 +120,8 @@ def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
               key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False) -> Any:
     """The sum of x over the ranks of comm: the same bits on all of them. Collective.
 
-    x: elements of float16, bfloat16, float32 or float64, contiguous: an array of numpy, torch, CuPy, or what knows DLPack.
+    x: elements of float16, bfloat16, float32, float64, complex64 or complex128, contiguous: an array of numpy, torch, CuPy, or what
+    knows DLPack. A complex number is two reals, which are compressed as such.
     out: shape and type of x; x itself: in place; None: a new array of x's kind.
     comm: a communicator of mpi4py; None: MPI.COMM_WORLD.
     method: how to reduce, as docs/methods.md says; None: what `options` or the policy says. Without any the sum is exact.

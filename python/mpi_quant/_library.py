@@ -142,6 +142,8 @@ def declare(functions: ctypes.CDLL, handle: type[Any]) -> None:
     call = [pointer, pointer, count, handle, handle, handle, handle]
     for name, arguments in {
             "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Bcast": [pointer, count, handle, integer, handle, handle],
+            "Reduce": [pointer, pointer, count, handle, handle, integer, handle, handle],
             "Allgather": [pointer, count, handle, pointer, count, handle, handle, handle], "Test": [pointer, pointer], "Wait": [pointer],
             "Comm_set_policy": [handle, text], "Comm_get_stats": [handle, pointer], "Wire_bound": [text, count, handle, pointer],
             "Residual_flush": [pointer, count, handle, handle, text], "Residual_reset": [handle, text],
@@ -179,10 +181,11 @@ def communicator(comm: Any) -> Any:
 
 @cache
 def datatype(element: str) -> int:
-    """MPI's datatype of f32, f64, f16 or bf16."""
+    """MPI's datatype of an element of _arrays.BYTES."""
     from mpi4py import MPI
-    if element in ("f32", "f64"):
-        return handle_of(MPI.FLOAT if element == "f32" else MPI.DOUBLE)
+    named = {"f32": MPI.FLOAT, "f64": MPI.DOUBLE, "c32": MPI.C_FLOAT_COMPLEX, "c64": MPI.C_DOUBLE_COMPLEX}
+    if element in named:
+        return handle_of(named[element])
     made = library().handle()
     functions = library().functions
     check((functions.MPIQ_Type_float16 if element == "f16" else functions.MPIQ_Type_bfloat16)(ctypes.byref(made)))

@@ -62,7 +62,7 @@ def stats(comm: Any = None) -> Stats:
 
 
 def wire_bound(method: str, count: int, element: str = "f32") -> int:
-    """Most bytes that `count` elements of f32, f64, f16 or bf16 take as encoded by the method, without headers. Local."""
+    """Most bytes that `count` elements of f32, f64, f16, bf16, c32 or c64 (complex) take as encoded by the method, without headers. Local."""
     if element not in BYTES:
         raise TypeError(f"element is one of {', '.join(BYTES)}, not {element}")
     found = ctypes.c_int64()

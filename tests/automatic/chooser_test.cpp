@@ -22,6 +22,8 @@ constexpr Automatic kPercent{Automatic::Kind::relative, 0.02}, kLosslessOnly{Aut
 
 using test::kSanitized;
 
+bool is_direct(const AutoCandidate& c) { return c.method.plan == find_plan("direct"); }
+
 // How many worlds there are at least in which something is seen. With sanitizers a tenth of the worlds is
 // enough: numbers are checked without.
 constexpr int of_all(int worlds) { return kSanitized ? 0 : worlds; }
@@ -43,10 +45,20 @@ void over_worlds(const Check& check) {
           }
 }
 
+double mean_of_calls(World& world, int calls) {
+  double sum = 0;
+  for (int i = 0; i < calls; ++i) sum += world.call().seconds;
+  return sum / calls;
+}
+
+// Also where judging costs more than it is taken to cost, and where the model is wrong about plans.
 TEST(Chooser, no_200_calls_take_two_percent_longer_than_those_of_mpi) {
+  int number = 0;
   over_worlds([&](World& world) {
-    const double dense = world.true_s(0);
     world.noise = 0.02;
+    world.judging = 1 + number % 3;
+    if (++number % 2 == 0) world.slowness = [](const AutoCandidate& c) { return is_direct(c) ? 1.5 : 0.8; };
+    const double dense = world.call_s(0);
     std::deque<double> last;
     for (int i = 0; i < 1000; ++i) {
       last.push_back(world.call().seconds);
@@ -61,16 +73,77 @@ TEST(Chooser, no_200_calls_take_two_percent_longer_than_those_of_mpi) {
 TEST(Chooser, after_50_calls_it_is_within_five_percent_of_the_best_in_hindsight) {
   over_worlds([&](World& world) {
     for (int i = 0; i < 50; ++i) world.call();
-    double sum = 0;
-    constexpr int kCalls = 400;
-    for (int i = 0; i < kCalls; ++i) sum += world.call().seconds;
+    const double mean = mean_of_calls(world, 400);
     const std::size_t best = world.best();
-    const double ratio = sum / kCalls / world.true_s(best);
+    const double ratio = mean / world.true_s(best);
     const AutoCandidate& favourite = world.chooser.candidate(world.chooser.favourite());
     EXPECT_LE(ratio, 1.05) << "best " << to_string(world.chooser.candidate(best).method) << " "
                            << world.true_s(best) << ", dense " << world.true_s(0) << ", favourite "
                            << to_string(favourite.method) << " " << world.true_s(world.chooser.favourite());
   });
+}
+
+// A message, or a pass over sparse data, may cost more or less here than the model says, and the plan that it
+// puts first may be the slower one. The favourite's codec is then soon over its fastest plan.
+TEST(Chooser, the_other_plans_of_the_favourite_are_tried_though_the_model_is_against_them) {
+  int slow = 0, all = 0;
+  for (const double of_direct : {1.6, 0.6})
+    over_worlds([&](World& world) {
+      if (world.calls().limit.kind != Automatic::Kind::relative) return;
+      world.slowness = [of_direct](const AutoCandidate& c) { return is_direct(c) ? of_direct : 1; };
+      if (world.calls().limit == kLosslessOnly)
+        world.wire_bytes = [](const AutoCandidate& c) { return c.sized_by_data ? 0.05 : c.wire_bytes; };
+      for (int i = 0; i < 100; ++i) world.call();
+      const std::size_t favourite = world.chooser.favourite();
+      if (favourite == 0) return;
+      const Method& taken = world.chooser.candidate(favourite).method;
+      double best = world.true_s(favourite);
+      for (std::size_t i = 1; i < world.chooser.candidates().size(); ++i) {
+        const Method& other = world.chooser.candidate(i).method;
+        if (other.codec == taken.codec && other.params == taken.params)
+          best = std::min(best, world.true_s(i));
+      }
+      slow += world.true_s(favourite) > 1.08 * best;
+      ++all;
+    });
+  EXPECT_GT(all, of_all(300));
+  EXPECT_LE(slow, all / 100 + kSanitized) << "of " << all;
+}
+
+// Messages within a node may be far cheaper than the others, which the model does not know.
+TEST(Chooser, where_ranks_share_nodes_the_plan_for_that_is_tried) {
+  const PlanRow* const by_nodes = find_plan("hierarchical");
+  int best = 0, found = 0;
+  for (const Network& network : {kNetworks[0], kNetworks[1]})
+    for (const int ranks : {4, 16, 64})
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        World world({4 << 20, kernels::Element::f32, ranks, kPercent, ranks / 2}, network, seed);
+        world.slowness = [&](const AutoCandidate& c) { return c.method.plan == by_nodes ? 0.3 : 1; };
+        for (int i = 0; i < 100; ++i) world.call();
+        best += world.chooser.candidate(world.best()).method.plan == by_nodes;
+        found += world.chooser.candidate(world.chooser.favourite()).method.plan == by_nodes;
+      }
+  EXPECT_EQ(best, 18);
+  EXPECT_EQ(found, 18);
+}
+
+// 64 KiB over shared memory: an agreement takes a fifth of MPI's reduction, a first run takes three times as
+// long, and other processes disturb. A function of the library makes the agreement whatever is chosen.
+TEST(Chooser, what_pays_for_short_vectors_in_memory_is_found_within_100_calls) {
+  const Network memory{"memory of a virtual machine", 5.8e-6, 0.72e-6, 3.7e-10};
+  constexpr int kWorlds = 40;
+  int found = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    World world({64 << 10, kernels::Element::f32, 2, kPercent}, memory, seed, true);
+    world.codec_slowness = [](const AutoCandidate&) { return 0.7; };
+    world.first_run = 2;
+    world.disturbed_share = 0.05;
+    world.disturbance = 3;
+    ASSERT_LT(world.call_s(world.best()), 0.85 * world.call_s(0));
+    for (int i = 0; i < 100; ++i) world.call();
+    found += world.call_s(world.chooser.favourite()) < 1.08 * world.call_s(world.best());
+  }
+  EXPECT_GE(found, kWorlds - kWorlds / 10);
 }
 
 TEST(Chooser, the_first_calls_are_exact) {
@@ -238,6 +311,19 @@ TEST(Chooser, ranks_that_disagree_three_times_in_a_row_leave_it_for_a_while) {
   }
   EXPECT_EQ(compressed, 0);
   EXPECT_EQ(agreements, 3);
+}
+
+TEST(Chooser, only_ranks_of_several_nodes_may_reduce_by_nodes) {
+  const auto reduce_by_nodes = [](int ranks, int per_node) {
+    const std::vector<AutoCandidate> all =
+        candidates_of({1 << 20, kernels::Element::f32, ranks, kPercent, per_node});
+    return std::count_if(all.begin(), all.end(),
+                         [](const AutoCandidate& c) { return c.method.plan == find_plan("hierarchical"); });
+  };
+  EXPECT_EQ(reduce_by_nodes(8, 1), 0);
+  EXPECT_EQ(reduce_by_nodes(8, 8), 0);
+  EXPECT_EQ(reduce_by_nodes(8, 4), 10);
+  EXPECT_EQ(reduce_by_nodes(4, 2), 10);
 }
 
 TEST(Chooser, every_word_of_its_tables_is_a_method_that_suits_the_limit) {

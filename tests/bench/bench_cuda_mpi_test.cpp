@@ -86,7 +86,7 @@ class CudaCalls : public ::testing::Test {
   }
 
   // The tests' driver runs kernels one thread after the other.
-  static std::size_t many() { return gpu_->facts().name.str().starts_with("Fake") ? 9001 : 3000001; }
+  static std::size_t many() { return gpu_->info().name.str().starts_with("Fake") ? 9001 : 3000001; }
 
   static std::shared_ptr<const Gpu> gpu_;
 };

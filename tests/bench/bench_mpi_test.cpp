@@ -61,7 +61,7 @@ TYPED_TEST(Check, a_correct_sum_has_no_wrong_element_and_one_that_is_off_has_one
     const Generator g(*parse_data(word));
     const Checker checker(g, TestFixture::element(), 77, TestFixture::kCount, MPI_COMM_WORLD);
     auto x = TestFixture::sum(g, 77);
-    Verdict v = checker.compare(x.data(), true);
+    ResultErrors v = checker.compare(x.data(), true);
     EXPECT_EQ(v.n_wrong, 0) << word;
     EXPECT_TRUE(v.replicas_equal);
     EXPECT_LE(v.rel_l2, 2 * world() * Rounding<TypeParam>::unit) << word;
@@ -102,7 +102,7 @@ TYPED_TEST(Check, each_rank_s_part_of_a_sum_and_the_parts_of_all_are_checked) {
     const Generator g(*parse_data("laplace"));
     const Checker checker(g, TestFixture::element(), 77, TestFixture::kCount, MPI_COMM_WORLD, collective);
     auto x = correct(collective, TestFixture::sum(g, 77), g, 77);
-    Verdict v = checker.compare(x.data(), true);
+    ResultErrors v = checker.compare(x.data(), true);
     EXPECT_EQ(v.n_wrong, 0);
     EXPECT_TRUE(v.replicas_equal);
     EXPECT_LE(v.rel_l2, 2 * world() * Rounding<TypeParam>::unit);

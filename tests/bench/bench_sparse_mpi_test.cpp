@@ -35,7 +35,7 @@ class SparseCheck : public ::testing::Test {
 };
 
 TEST_F(SparseCheck, a_right_result_of_every_form_is_right) {
-  for (const Verdict& v :
+  for (const ResultErrors& v :
        {checker().compare_vector(vector_.data(), true), checker().compare_list(indices_, values_.data()),
         checker().compare_wanted(indices_, values_.data())}) {
     EXPECT_EQ(v.n_wrong, 0);
@@ -47,7 +47,7 @@ TEST_F(SparseCheck, a_right_result_of_every_form_is_right) {
 TEST_F(SparseCheck, one_wrong_value_on_one_rank_is_counted) {
   if (last()) values_[3] += 1;
   if (last()) vector_[static_cast<std::size_t>(indices_[1]) * 2 + 1] += 1;
-  for (const Verdict& v :
+  for (const ResultErrors& v :
        {checker().compare_vector(vector_.data(), true), checker().compare_list(indices_, values_.data()),
         checker().compare_wanted(indices_, values_.data())}) {
     EXPECT_EQ(v.n_wrong, 1);

@@ -256,20 +256,20 @@ TEST(Data, random_bits_are_finite_and_their_sums_too) {
   for (int rank = 0; rank < 128; ++rank)
     for (std::size_t i = 0; i < 2000; ++i) sum[i] += g.value<float>(rank, i);
   EXPECT_TRUE(std::all_of(sum.begin(), sum.end(), [](float x) { return std::isfinite(x); }));
-  EXPECT_GT(facts<float>(std::span<const float>(std::vector<float>(sum))).exp_max, 90);
+  EXPECT_GT(summary_of<float>(std::span<const float>(std::vector<float>(sum))).exp_max, 90);
 }
 
 TEST(Data, facts_describe_known_vectors) {
   const std::vector<float> zeros(100, 0.0F);
-  EXPECT_EQ(facts<float>(zeros).zero_frac, 1.0);
-  EXPECT_EQ(facts<float>(zeros).entropy_bits, 0.0);
+  EXPECT_EQ(summary_of<float>(zeros).zero_frac, 1.0);
+  EXPECT_EQ(summary_of<float>(zeros).entropy_bits, 0.0);
   const std::vector<float> mixed{0.0F, 1.0F, 8.0F, -0.25F};
-  EXPECT_EQ(facts<float>(mixed).exp_min, -2);
-  EXPECT_EQ(facts<float>(mixed).exp_max, 3);
-  EXPECT_EQ(facts<float>(mixed).zero_frac, 0.25);
+  EXPECT_EQ(summary_of<float>(mixed).exp_min, -2);
+  EXPECT_EQ(summary_of<float>(mixed).exp_max, 3);
+  EXPECT_EQ(summary_of<float>(mixed).zero_frac, 0.25);
   std::vector<float> random(kElements);
   generator("bits").fill(std::span(random), 0, 0);
-  EXPECT_GT(facts<float>(random).entropy_bits, 7.9);
+  EXPECT_GT(summary_of<float>(random).entropy_bits, 7.9);
 }
 
 TEST(Data, uniform_without_a_bound_is_uniform_1_in_numbers_and_name) {
@@ -340,7 +340,7 @@ TEST(Half, vectors_are_the_rounded_vectors_of_doubles) {
     for (std::size_t i = 0; i < halves.size(); ++i)
       ASSERT_EQ(halves[i].bits(), Float16(x[i + 5]).bits()) << word;
   }
-  EXPECT_EQ(facts<Float16>(std::vector<Float16>(100)).zero_frac, 1.0);
+  EXPECT_EQ(summary_of<Float16>(std::vector<Float16>(100)).zero_frac, 1.0);
 }
 
 template <class H>

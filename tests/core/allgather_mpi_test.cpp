@@ -126,6 +126,20 @@ TEST_F(Allgather, half_types_with_and_without_a_method) {
   }
 }
 
+TEST_F(Allgather, errors_name_the_key_of_the_user) {
+  if (size == 1) return;
+  const std::vector<float> x = input<float>(3001);
+  std::vector<float> y(x.size() * static_cast<std::size_t>(size));
+  const Info info{{"mpiq_method", "onebit"}, {"mpiq_key", "z"}};
+  for (const MPI_Count n : {3000, 3001}) {
+    const int code = MPIQ_Allgather(x.data(), n, MPI_FLOAT, y.data(), n, MPI_FLOAT, comm, info);
+    if (n == 3000)
+      ASSERT_EQ(code, MPI_SUCCESS);
+    else
+      expect_error_everywhere(code, "mpiq_key \"z\" belongs to 3000 f32, not to 3001 f32");
+  }
+}
+
 // The deltas that arrived and what still waits, which a gather by raw delivers, add up to the deltas.
 TEST_F(Allgather, with_a_key_deltas_arrive_in_the_end) {
   // threshold with a quantile settles a parameter with the key. A rank without elements has no key to keep

@@ -320,10 +320,10 @@ struct Side {
     reduction.memory = {&rule, rule.ops(kernels::Element::f32, kernels::best_isa()), params, 1,
                         rule.terms(params)};
     reduction.residual = reinterpret_cast<std::byte*>(arrays.data());
-    entry.stamp = stamp_of(77, reduction.memory.terms.form);
+    entry.version = version_of(77, reduction.memory.terms.form);
   }
   void bring(bool skip) {
-    EXPECT_TRUE(bring_memory(reduction, vectors, has_entry ? &entry : nullptr, skip, maxima).ok());
+    EXPECT_TRUE(measure_feedback(reduction, vectors, has_entry ? &entry : nullptr, skip, maxima).ok());
   }
 };
 void settle(Side& a, Side& b) {
@@ -338,7 +338,7 @@ TEST(EstimatesAgreed, ranks_do_alike_whatever_one_of_them_lacks) {
   Side a, b;
   a.bring(false), b.bring(false);
   settle(a, b);
-  EXPECT_TRUE(a.sends && b.sends && !a.reduction.memory.fresh && !b.reduction.memory.fresh);
+  EXPECT_TRUE(a.sends && b.sends && !a.reduction.memory.exact_restart && !b.reduction.memory.exact_restart);
 
   Side quiet, other;  // both may stand, so no rank sends
   quiet.bring(true), other.bring(true);
@@ -355,20 +355,20 @@ TEST(EstimatesAgreed, ranks_do_alike_whatever_one_of_them_lacks) {
   }
 
   Side stale, newer;  // one rank has been through another call
-  stale.entry.stamp = stamp_of(78, stale.reduction.memory.terms.form);
+  stale.entry.version = version_of(78, stale.reduction.memory.terms.form);
   stale.bring(true), newer.bring(true);
   settle(stale, newer);
   for (const Side* const side : {&stale, &newer}) {
-    EXPECT_TRUE(side->sends && side->reduction.memory.fresh);
-    EXPECT_EQ(side->reduction.memory.silent, 0);
+    EXPECT_TRUE(side->sends && side->reduction.memory.exact_restart);
+    EXPECT_EQ(side->reduction.memory.skipped_messages, 0);
     EXPECT_EQ(side->arrays[0] + side->arrays[8], 0) << "estimates and their sum start at zero";
   }
 
   Side first, later;  // one has a residual, which stays
-  first.entry.stamp = 0;
+  first.entry.version = 0;
   first.bring(false), later.bring(false);
   settle(first, later);
-  EXPECT_TRUE(first.reduction.memory.fresh && later.reduction.memory.fresh);
+  EXPECT_TRUE(first.reduction.memory.exact_restart && later.reduction.memory.exact_restart);
   EXPECT_TRUE(first.arrays[0] == 1 && first.arrays[8] == 0 && later.arrays[0] == 0);
 }
 

@@ -224,7 +224,7 @@ struct Chunk {
   std::vector<T> x, arrays;
   std::vector<std::byte> wire;
   kernels::Encoded encoded;
-  kernels::Decoded verdict = kernels::Decoded::ok;
+  kernels::Decoded outcome = kernels::Decoded::ok;
   std::vector<T> decoded;
 };
 
@@ -234,9 +234,9 @@ class ChunkUnderTest {
  public:
   ChunkUnderTest(const kernels::Codec& codec, const kernels::Params& params, const MemoryRule& rule,
                  const kernels::Params& rule_params, std::size_t n)
-      : plan_(find_plan("allgather")->make({0, 2, 1})), facts_(facts_of(plan_)), n_(n) {
+      : plan_(find_plan("allgather")->make({0, 2, 1})), plan_index_(index_of(plan_)), n_(n) {
     r_.plan = &plan_;
-    r_.facts = &facts_;
+    r_.plan_index = &plan_index_;
     r_.codec = &codec;
     r_.params = params;
     r_.element = Chunk<T>::kElement;
@@ -248,7 +248,7 @@ class ChunkUnderTest {
     r_.size = 2;
     layout_.emplace(n, 1, std::max<std::size_t>(n, 1), sizeof(T));
   }
-  CallMemory& memory() { return r_.memory; }
+  CallFeedback& memory() { return r_.memory; }
   bool has_device_rows() {
     device_.ops = kernels::device_ops(*r_.codec, r_.element, r_.params);
     device_.raw_ops = kernels::device_ops(raw_codec(), r_.element, {});
@@ -266,7 +266,7 @@ class ChunkUnderTest {
     c.encoded = steps.encode(encode, encode_args(encode, c.x.data(), c.arrays.data(), c.wire.data()));
     c.wire.resize(c.encoded.bytes);
     c.decoded = c.x;
-    c.verdict = steps.decode(Step{.op = Op::decode}, true, {0, n_},
+    c.outcome = steps.decode(Step{.op = Op::decode}, true, {0, n_},
                              decode_args(encode, c.wire.data(), c.wire.size(), c.decoded.data()));
   }
 
@@ -292,7 +292,7 @@ class ChunkUnderTest {
     const kernels::DecodeArgs args = decode_args(encode, wire.data(), c.wire.size(), out.data());
     steps.decode(Step{.op = Op::decode}, args, steps.messages(args), *result, simt::launcher());
     steps.deliver({0, n_}, out.data(), simt::launcher());
-    c.verdict = result->malformed != 0 ? kernels::Decoded::malformed : kernels::Decoded::ok;
+    c.outcome = result->malformed != 0 ? kernels::Decoded::malformed : kernels::Decoded::ok;
     c.decoded = out.get(n_);
     c.arrays = arrays.get(c.arrays.size());
     EXPECT_TRUE(same_bits(x.get(n_), c.x)) << "encode changed its input";
@@ -316,7 +316,7 @@ class ChunkUnderTest {
   }
 
   Plan plan_;
-  PlanFacts facts_;
+  PlanIndex plan_index_;
   Reduction r_;
   DeviceReduction device_;
   std::optional<Layout> layout_;
@@ -344,7 +344,7 @@ void expect_chunk(ChunkUnderTest<T>& chunk, const Step& encode, std::size_t n, i
   EXPECT_EQ(device.encoded.nonfinite, host.encoded.nonfinite) << where;
   EXPECT_EQ(device.encoded.overflows, host.encoded.overflows) << where;
   ASSERT_TRUE(same_bits(device.wire, host.wire)) << where << " wire";
-  EXPECT_EQ(device.verdict, host.verdict) << where;
+  EXPECT_EQ(device.outcome, host.outcome) << where;
   ASSERT_TRUE(same_bits(device.arrays, host.arrays)) << where << " arrays";
   ASSERT_TRUE(same_bits(device.decoded, host.decoded)) << where << " decoded";
 }
@@ -360,8 +360,8 @@ void expect_chunks(const kernels::Codec& codec, const kernels::Params& params, c
     ChunkUnderTest<T> chunk(codec, params, rule, rule_params, n);
     if (!chunk.has_device_rows()) return;
     const Step encode{.op = Op::encode, .feedback = form == 1 ? StepFeedback::deposit : StepFeedback::carry};
-    chunk.memory().fresh = form == 2;
-    chunk.memory().silent = form == 3 ? terms.messages : form == 4 ? 1 : 0;
+    chunk.memory().exact_restart = form == 2;
+    chunk.memory().skipped_messages = form == 3 ? terms.messages : form == 4 ? 1 : 0;
     const std::string where = std::string(codec.name) + " memory=" + std::string(rule.name) +
                               " n=" + std::to_string(n) + " form " + std::to_string(form) +
                               (sizeof(T) == 8 ? " f64" : " f32");

@@ -1,5 +1,5 @@
 // A codec's device row in the emulator beside its host row: the same wire, residual, count, values and
-// verdicts, bit for bit. Arrays are surrounded by canaries.
+// results, bit for bit. Arrays are surrounded by canaries.
 #pragma once
 
 #include <sys/mman.h>
@@ -125,16 +125,16 @@ struct DeviceRowUnderTest {
     return expected;
   }
 
-  // Decodes on both: plain, with a base, and in place. The same verdict; the same values if it is ok.
+  // Decodes on both: plain, with a base, and in place. The same result; the same values if it is ok.
   kernels::Decoded decode(const std::vector<std::byte>& wire, const std::vector<T>& base, std::size_t shift,
                           std::string_view what) const {
     const std::size_t n = base.size();
     const Fenced fenced(wire);
-    kernels::Decoded verdict = kernels::Decoded::ok;
+    kernels::Decoded decoded_as = kernels::Decoded::ok;
     for (const int way : {0, 1, 2}) {
       std::vector<T> expected = base;
       const void* const host_base = way == 0 ? nullptr : base.data();
-      verdict = host.ops().decode({wire.data(), wire.size(), n, host.params, host_base, expected.data()});
+      decoded_as = host.ops().decode({wire.data(), wire.size(), n, host.params, host_base, expected.data()});
       Guarded<T> from(n * sizeof(T), shift), to(n * sizeof(T), shift);
       from.set(base);
       to.set(base);
@@ -152,11 +152,11 @@ struct DeviceRowUnderTest {
       expect_ran(n, what);
       EXPECT_TRUE(from.intact() && to.intact() && moved.intact() && scratch.intact())
           << describe(n, what) << "decode wrote outside";
-      EXPECT_EQ(malformed, verdict == kernels::Decoded::malformed) << describe(n, what) << "verdict";
-      if (verdict != kernels::Decoded::ok) continue;
+      EXPECT_EQ(malformed, decoded_as == kernels::Decoded::malformed) << describe(n, what) << "result";
+      if (decoded_as != kernels::Decoded::ok) continue;
       EXPECT_TRUE(same_bits(to.get(n), expected)) << describe(n, what) << "decoded " << way;
     }
-    return verdict;
+    return decoded_as;
   }
 };
 

@@ -87,17 +87,17 @@ TEST_F(DeviceRules, exact_calls_and_silent_ranks) {
     if (!scene.memory->keeps_estimates) return;
     const DeviceScene on_devices{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
     DeviceScene exact = on_devices;
-    exact.scene.fresh = true;
+    exact.scene.exact_restart = true;
     expect_same<float>(exact, 1234, "exact");
     expect_same<F16>(exact, 123, "exact");
-    DeviceScene silent = on_devices;
+    DeviceScene skipping = on_devices;
     const int messages = scene.call_memory(kernels::Element::f32).terms.messages;
-    silent.scene.silent = {messages, 0, 1};
-    expect_same<float>(silent, 1234, "silent");
-    expect_same<Bf16>(silent, 1234, "silent");
-    silent.kinds = [](int) { return Kinds{}; };
-    silent.stream_ordered = true;
-    expect_same<double>(silent, 700, "silent, stream ordered");
+    skipping.scene.skipped_messages = {messages, 0, 1};
+    expect_same<float>(skipping, 1234, "skipped messages");
+    expect_same<Bf16>(skipping, 1234, "skipped messages");
+    skipping.kinds = [](int) { return Kinds{}; };
+    skipping.stream_ordered = true;
+    expect_same<double>(skipping, 700, "skipped messages, stream ordered");
   });
 }
 
@@ -160,12 +160,12 @@ class Standing {
   static constexpr kernels::Element kElement = element_of<T>;
   Standing(std::size_t n, Input kind) : n_(n), call_(keeper_.call) {
     plan_ = find_plan("direct")->make({0, 2, 1, true});
-    facts_ = facts_of(plan_);
+    plan_index_ = index_of(plan_);
     x_ = inputs<T>(1, n, kind)[0];
     for (const std::uint64_t a : {1, 2, 3})
       for (const Compute<T> v : make_input<Compute<T>>(Input::normal, n, a)) arrays_.push_back(v);
     r_.plan = &plan_;
-    r_.facts = &facts_;
+    r_.plan_index = &plan_index_;
     r_.codec = kernels::find_codec("onebit");
     r_.params = kernels::preset_params(*r_.codec);
     r_.element = kElement;
@@ -215,14 +215,14 @@ class Standing {
     std::vector<Compute<T>> arrays = arrays_, kept(arrays_.size());
     ASSERT_TRUE(call_.zero(residual_, n_ / 2 * sizeof(Compute<T>)).ok());
     std::fill_n(arrays.begin(), n_ / 2, Compute<T>{0});
-    EXPECT_TRUE(call_.deliver_standing(r_).ok()) << where;
+    EXPECT_TRUE(call_.deliver_estimates(r_).ok()) << where;
     Gpus::get().read(got.data(), output_, n_ * sizeof(T));
     Gpus::get().read(kept.data(), residual_, kept.size() * sizeof(Compute<T>));
     Reduction host = r_;
     host.input = reinterpret_cast<const std::byte*>(x_.data());
     host.output = reinterpret_cast<std::byte*>(expected.data());
     host.residual = reinterpret_cast<std::byte*>(arrays.data());
-    deliver_standing(host);
+    deliver_estimates(host);
     EXPECT_TRUE(n_ == 0 || std::memcmp(got.data(), expected.data(), n_ * sizeof(T)) == 0) << where;
     EXPECT_TRUE(same_bits(kept, arrays)) << where;
     call_.settle();
@@ -233,7 +233,7 @@ class Standing {
   Keeper keeper_;
   DevicePlacement& call_;
   Plan plan_;
-  PlanFacts facts_;
+  PlanIndex plan_index_;
   Reduction r_;
   std::vector<T> x_;
   std::vector<Compute<T>> arrays_;

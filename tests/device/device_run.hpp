@@ -82,8 +82,8 @@ class RankRun {
   Status begin() {
     const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
     plan_ = s_.scene.plan_of(comm_.rank(), half);
-    facts_ = facts_of(plan_);
-    reduction_ = describe(plan_, facts_);
+    plan_index_ = index_of(plan_);
+    reduction_ = describe(plan_, plan_index_);
     call_ = &(own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
     return prepare(reduction_, *call_, execution_, scratch_);
   }
@@ -99,16 +99,17 @@ class RankRun {
   }
 
  private:
-  Reduction describe(const Plan& plan, const PlanFacts& facts) {
+  Reduction describe(const Plan& plan, const PlanIndex& plan_index) {
     const Kinds kinds = s_.kinds(rank_);
     Reduction reduction;
     reduction.plan = &plan;
-    reduction.facts = &facts;
+    reduction.plan_index = &plan_index;
     reduction.codec = s_.scene.codec;
     reduction.element = element_of<T>;
     reduction.ops = reduction.codec->ops(reduction.element, kernels::best_isa());
     reduction.memory = s_.scene.call_memory(reduction.element);
-    if (!s_.scene.silent.empty()) reduction.memory.silent = s_.scene.silent[static_cast<std::size_t>(rank_)];
+    if (!s_.scene.skipped_messages.empty())
+      reduction.memory.skipped_messages = s_.scene.skipped_messages[static_cast<std::size_t>(rank_)];
     reduction.raw_ops =
         may_be_raw(reduction) ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
     reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
@@ -178,7 +179,7 @@ class RankRun {
   std::vector<Compute<T>>& residual_;
   std::unique_ptr<Keeper> own_;
   Plan plan_;
-  PlanFacts facts_;
+  PlanIndex plan_index_;
   Reduction reduction_;
   DevicePlacement* call_ = nullptr;
   E execution_;

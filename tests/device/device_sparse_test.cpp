@@ -331,13 +331,13 @@ TEST(DeviceSparse, MeasuredTau) {
           if (n == 1000) plant_nonfinite(x, seed());
           Scratch scratch(ops->scratch_bytes(n, params));
           const auto measured = std::make_unique<kernels::Facts>();  // on the heap, which a real GPU sees too
-          kernels::Facts& facts = *measured;
-          facts[0] = -1;
-          ops->measure(x.data(), n, params, &facts, scratch.data(), kSmallDevice,
+          kernels::Facts& values = *measured;
+          values[0] = -1;
+          ops->measure(x.data(), n, params, &values, scratch.data(), kSmallDevice,
                        simt::launcher(kSmallDevice.shared_bytes));
           EXPECT_STREQ(simt::error(), "");
           EXPECT_TRUE(scratch.intact());
-          EXPECT_EQ(facts, codec.measure(x.data(), n, Row<T>::kElement, params)) << name(input) << " " << n;
+          EXPECT_EQ(values, codec.measure(x.data(), n, Row<T>::kElement, params)) << name(input) << " " << n;
         }
   };
   with(float{});

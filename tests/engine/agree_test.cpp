@@ -24,14 +24,15 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
     EXPECT_TRUE(
         agreement
             .start(comm, signatures[r],
-                   {.facts = {static_cast<double>(r), 0, 0, 100.0 - r}, .calls = 100 - r, .seed = r % 3}, 5)
+                   {.measured = {static_cast<double>(r), 0, 0, 100.0 - r}, .calls = 100 - r, .seed = r % 3},
+                   5)
             .ok());
     for (bool moved = false; !agreement.done(); comm.idle())
       EXPECT_TRUE(agreement.advance(comm, messages, moved).ok());
     status[r] = agreed_status(agreement.summary());
     if (status[r].ok()) {
       const Maxima& maxima = agreement.summary().maxima;
-      EXPECT_EQ(maxima.facts, (kernels::Facts{static_cast<double>(comm.size() - 1), 0, 0, 100}));
+      EXPECT_EQ(maxima.measured, (kernels::Facts{static_cast<double>(comm.size() - 1), 0, 0, 100}));
       EXPECT_EQ(maxima.calls, 100u);
       EXPECT_EQ(maxima.seed, static_cast<std::uint64_t>(std::min(comm.size() - 1, 2)));
     }

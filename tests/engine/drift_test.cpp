@@ -54,14 +54,14 @@ void expect_estimates(Scene scene) {
   double magnitude = 0;
   const std::string where = scene.describe(kN);
   for (int call = 0; call <= kCalls; ++call) {
-    scene.fresh = call == 0 || call == kCalls;
+    scene.exact_restart = call == 0 || call == kCalls;
     scene.random_key = static_cast<std::uint64_t>(call + 1);
-    if (scene.fresh)
+    if (scene.exact_restart)
       arrays = with_arrays(*scene.memory, zeros<float>(kRanks, kN));  // settle_estimates() does this
     const Outcome<float> got = run(scene, vectors_of_call(call), arrays);
     arrays = got.residual;
     for (const auto& of_rank : arrays) magnitude = std::max(magnitude, greatest(of_rank));
-    const double steps = scene.fresh ? 1 : std::sqrt(call + 1.0);
+    const double steps = scene.exact_restart ? 1 : std::sqrt(call + 1.0);
     ASSERT_LE(distance(got), kWalk * kUnit * magnitude * steps) << where << "call " << call;
   }
 }
@@ -86,10 +86,10 @@ TEST(Drift, of_vectors_at_rest_estimates_stay_as_they_are) {
     for (const char* const codec : kCodecs) {
       Scene scene{kernels::find_codec(codec), find_plan("direct"), kRanks};
       scene.memory = &of;
-      scene.fresh = true;
+      scene.exact_restart = true;
       Outcome<float> got = run(scene, vectors_of_call(0), with_arrays(of, zeros<float>(kRanks, kN)));
       const double first = distance(got);
-      scene.fresh = false;
+      scene.exact_restart = false;
       for (int call = 1; call < kCalls; ++call) got = run(scene, vectors_of_call(0), got.residual);
       EXPECT_EQ(distance(got), first) << scene.describe(kN);
     }

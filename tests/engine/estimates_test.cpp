@@ -95,9 +95,10 @@ TEST(Estimates, the_result_is_the_sum_of_all_estimates_over_every_codec_and_plan
       auto arrays = with_arrays(of, zeros<float>(scene.ranks, kN));
       std::vector<double> magnitude(kN);
       for (int call = 0; call < 4; ++call) {
-        scene.fresh = call == 2;
+        scene.exact_restart = call == 2;
         scene.random_key = static_cast<std::uint64_t>(call + 1);
-        if (scene.fresh) arrays = with_arrays(of, zeros<float>(scene.ranks, kN)), magnitude.assign(kN, 0);
+        if (scene.exact_restart)
+          arrays = with_arrays(of, zeros<float>(scene.ranks, kN)), magnitude.assign(kN, 0);
         const auto x = inputs<float>(scene.ranks, kN, call % 2 == 0 ? Input::normal : Input::laplace);
         const Outcome<float> got = run(scene, x, arrays);
         const std::string where = scene.describe(kN) + "call " + std::to_string(call) + " ";
@@ -114,7 +115,7 @@ TEST(Estimates, a_fresh_call_is_the_exact_sum_of_vectors_and_of_what_carry_left)
     for_some_scenes(of, [&](Scene scene) {
       constexpr std::size_t kN = 700;
       scene.memory_values = values;
-      scene.fresh = true;
+      scene.exact_restart = true;
       const auto x = inputs<float>(scene.ranks, kN);
       const auto e = inputs<float>(scene.ranks, kN, Input::laplace);
       const Outcome<float> got = run(scene, x, with_arrays(of, e));
@@ -227,8 +228,8 @@ TEST(Estimates, ranks_that_send_nothing_send_headers_and_their_estimates_stand) 
       const int messages = of.terms(scene.call_memory(kernels::Element::f32).params).messages;
       Outcome<float> before =
           run(scene, inputs<float>(scene.ranks, kN), with_arrays(of, zeros<float>(scene.ranks, kN)));
-      scene.silent.assign(static_cast<std::size_t>(scene.ranks), 0);
-      scene.silent[1] = messages;
+      scene.skipped_messages.assign(static_cast<std::size_t>(scene.ranks), 0);
+      scene.skipped_messages[1] = messages;
       scene.random_key = 8;
       const auto x = inputs<float>(scene.ranks, kN, Input::laplace);
       const Outcome<float> got = run(scene, x, before.residual);
@@ -264,7 +265,7 @@ TEST(Estimates, no_rank_sends_and_the_result_stands) {
       reduction.output = reinterpret_cast<std::byte*>(in_place.data());
       const std::vector<float> h = estimate(got, r, kN);
       reduction.residual = reinterpret_cast<std::byte*>(got.residual[r].data());
-      deliver_standing(reduction);
+      deliver_estimates(reduction);
       EXPECT_TRUE(same_bits(in_place, got.output[0])) << of->name;
       EXPECT_TRUE(same_bits(estimate(got, r, kN), h)) << of->name;
       if (of->arrays == 3) {
@@ -301,9 +302,9 @@ TEST(Estimates, versions_2_and_5_send_the_change_from_the_last_vector) {
     scene.memory = &rule("3pc");
     scene.memory_values = {{0, v}};
     const auto y = inputs<float>(2, kN);
-    scene.fresh = true;
+    scene.exact_restart = true;
     const Outcome<float> before = run(scene, y, with_arrays(*scene.memory, zeros<float>(2, kN)));
-    scene.fresh = false;
+    scene.exact_restart = false;
     auto x = y;
     x[0][5] += 1;  // the only change
     x[1][9] -= 3;
@@ -331,7 +332,7 @@ void expect_half(const MemoryRule& of) {
   constexpr std::size_t kN = 3000;
   auto arrays = with_arrays(of, zeros<float>(3, kN));
   for (int call = 0; call < 3; ++call) {
-    scene.fresh = call == 0;
+    scene.exact_restart = call == 0;
     const Outcome<T> got = run(scene, inputs<T>(3, kN, call == 0 ? Input::normal : Input::laplace), arrays);
     expect_sound(got, scene.describe(kN));
     for (std::size_t i = 0; i < kN; ++i)  // all ranks keep the sum in float, and the result is its rounding

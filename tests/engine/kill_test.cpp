@@ -120,13 +120,13 @@ Ends run_mortal(const Scene& scene, const Vectors<float>& input, Fate fate) {
     const auto r = static_cast<std::size_t>(rank.rank());
     Mortal comm(rank, life, fate.rank == rank.rank() ? fate.at : -1);
     const Plan plan = scene.plan_of(comm.rank());
-    const PlanFacts facts = facts_of(plan);
+    const PlanIndex plan_index = index_of(plan);
     Reduction reduction;
     reduction.plan = &plan;
-    reduction.facts = &facts;
+    reduction.plan_index = &plan_index;
     reduction.codec = scene.codec;
     reduction.ops = scene.codec->ops(reduction.element, kernels::best_isa());
-    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+    reduction.raw_ops = plan_index.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
     reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
     reduction.params = scene.params();
     reduction.count = n;

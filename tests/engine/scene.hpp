@@ -77,8 +77,8 @@ struct Scene {
   int per_node = 1;                                         // of Ranks
   const kernels::MemoryRule* memory = &kernels::carry_rule();
   std::vector<std::pair<std::size_t, double>> memory_values = {};  // of its parameters, by position
-  bool fresh = false;                                              // CallMemory::fresh
-  std::vector<int> silent = {};                                    // CallMemory::silent, by rank
+  bool exact_restart = false;                                      // CallFeedback::exact_restart
+  std::vector<int> skipped_messages = {};                          // CallFeedback::skipped_messages, by rank
   std::uint64_t random_key = 7;
   std::vector<std::size_t> ends = {};  // Parts::ends of a reduce-scatter or allgather
   bool gathers = false;                // an allgather
@@ -98,15 +98,15 @@ struct Scene {
     for (const auto& [i, value] : values) p.value[i] = value;
     return p;
   }
-  CallMemory call_memory(kernels::Element element) const {
-    CallMemory of{memory,
-                  memory->ops == nullptr ? nullptr : memory->ops(element, isa),
-                  kernels::preset_params(*memory),
-                  1,
-                  {}};
+  CallFeedback call_memory(kernels::Element element) const {
+    CallFeedback of{memory,
+                    memory->ops == nullptr ? nullptr : memory->ops(element, isa),
+                    kernels::preset_params(*memory),
+                    1,
+                    {}};
     for (const auto& [i, value] : memory_values) of.params.value[i] = value;
     of.terms = memory->terms(of.params);
-    of.fresh = fresh;
+    of.exact_restart = exact_restart;
     return of;
   }
   std::string describe(std::size_t n) const {
@@ -196,14 +196,14 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.element = element_of<T>;
     const bool half = kernels::compute_element(reduction.element) != reduction.element;
     const Plan plan = scene.plan_of(comm.rank(), half);
-    const PlanFacts facts = facts_of(plan);
+    const PlanIndex plan_index = index_of(plan);
     reduction.plan = &plan;
-    reduction.facts = &facts;
+    reduction.plan_index = &plan_index;
     reduction.codec = scene.codec;
     reduction.ops = scene.codec->ops(reduction.element, scene.isa);
     reduction.convert = kernels::convert(reduction.element, scene.isa);
     reduction.memory = scene.call_memory(reduction.element);
-    if (!scene.silent.empty()) reduction.memory.silent = scene.silent[r];
+    if (!scene.skipped_messages.empty()) reduction.memory.skipped_messages = scene.skipped_messages[r];
     reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
     reduction.params = scene.params();
     std::vector<std::size_t> places;

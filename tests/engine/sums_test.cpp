@@ -108,13 +108,13 @@ TEST(Sums, a_rank_does_not_wait_for_ever_with_the_frames_that_it_has) {
   net.run_in_turn([&](Loopback::Rank& comm) {
     Scene scene{&onebit, find_plan("allgather"), 2};
     const Plan plan = scene.plan_of(comm.rank());
-    const PlanFacts facts = facts_of(plan);
+    const PlanIndex plan_index = index_of(plan);
     const std::vector<float> x(1000, 1);
     std::vector<float> y(1000);
     HostBackend backend;
     Reduction reduction;
     reduction.plan = &plan;
-    reduction.facts = &facts;
+    reduction.plan_index = &plan_index;
     reduction.codec = &onebit;
     reduction.ops = onebit.ops(kernels::Element::f32, scene.isa);
     reduction.memory = scene.call_memory(kernels::Element::f32);

@@ -66,7 +66,7 @@ class Peers {
 };
 
 void run(const Method& method, const Plan& plan, Bytes& bytes, const Ranks& who) {
-  const PlanFacts facts = facts_of(plan);
+  const PlanIndex plan_index = index_of(plan);
   Reduction reduction;
   reduction.element = kernels::kElements[bytes.take<std::uint8_t>() % kernels::kElements.size()];
   reduction.count = bytes.below(1000);
@@ -78,11 +78,11 @@ void run(const Method& method, const Plan& plan, Bytes& bytes, const Ranks& who)
   std::memset(residual.data(), 0,
               reduction.count * kernels::element_bytes(kernels::compute_element(reduction.element)));
   reduction.plan = &plan;
-  reduction.facts = &facts;
+  reduction.plan_index = &plan_index;
   reduction.codec = method.codec;
   reduction.params = method.params;
   reduction.ops = method.codec->ops(reduction.element, kernels::best_isa());
-  reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+  reduction.raw_ops = plan_index.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
   reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
   reduction.input = reduction.output = output.data();
   reduction.residual = feedback ? residual.data() : nullptr;

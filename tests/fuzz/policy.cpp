@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(again->to_string() == printed, "and printed the same");
   for (const std::uint64_t size_of_call : {0ul, 4096ul, 65536ul, 1ul << 20, 1ul << 40})
     for (const bool intercepted : {false, true}) {
-      mq::CallFacts call;
+      mq::CallKey call;
       call.bytes = size_of_call;
       call.ranks = 4;
       call.comm = "*?a";

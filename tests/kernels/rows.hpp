@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/codec.hpp"
+#include "tests/sanitized.hpp"
 
 namespace mq::test {
 
@@ -132,10 +133,10 @@ struct Row {
                              std::string(name(isa)) + params_text();
     return text + " n=" + std::to_string(n) + " " + std::string(what) + " ";
   }
-  // Around groups of 32 lanes and around blocks; of the longest blocks fewer.
+  // Around groups of 32 lanes and around blocks; of the longest blocks, and with sanitizers, fewer.
   std::vector<std::size_t> lengths() const {
     const std::size_t b = block();
-    if (b > 16384) return {0, 1, 33, b - 1, b + 33};
+    if (b > 16384 || kSanitized) return {0, 1, 33, b - 1, b + 33};
     return {0, 1, 7, 8, 31, 32, 33, 63, b - 1, b, b + 1, 2 * b + 33};
   }
 

@@ -109,9 +109,9 @@ TEST(PartedPlan, only_the_owner_touches_its_own_part_and_only_if_it_has_to) {
       EXPECT_EQ(own_encodes, kind.feedback || kind.encodes_own) << kind.text();
       EXPECT_EQ(slots.size(), static_cast<std::size_t>(plan.slots)) << kind.text();
       EXPECT_EQ(plan.rounds, 1);
-      const PlanFacts facts = facts_of(plan);
+      const PlanIndex plan_index = index_of(plan);
       for (std::size_t i = 0; i < plan.steps.size(); ++i)
-        EXPECT_EQ(facts.early[i] != 0, plan.steps[i].op == Op::exchange)
+        EXPECT_EQ(plan_index.early[i] != 0, plan.steps[i].op == Op::exchange)
             << "all receives can be posted at once";
     }
 }
@@ -167,7 +167,7 @@ TEST(PartedPlan, an_allgather_gives_all_ranks_what_each_wire_decodes_to) {
       EXPECT_EQ(flaw_of_gather(size, feedback, allgathers(size)), "") << size << " ranks";
       for (const Plan& plan : allgathers(size)) {
         EXPECT_EQ(plan.slots, size);
-        EXPECT_EQ(facts_of(plan).accumulators, 0);
+        EXPECT_EQ(index_of(plan).accumulators, 0);
       }
     }
   for (const int size : {2, 3, 4})

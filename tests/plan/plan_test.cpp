@@ -134,9 +134,9 @@ TEST(Plan, slots_and_rounds_are_as_many_as_needed) {
 TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
   for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
     for (const Plan& plan : all) {
-      const PlanFacts facts = facts_of(plan);
-      ASSERT_EQ(facts.early.size(), plan.steps.size());
-      ASSERT_EQ(facts.final.size(), plan.steps.size());
+      const PlanIndex plan_index = index_of(plan);
+      ASSERT_EQ(plan_index.early.size(), plan.steps.size());
+      ASSERT_EQ(plan_index.final.size(), plan.steps.size());
       std::set<int> touched, finished;     // slots, chunks
       std::set<std::pair<int, int>> late;  // senders and tags
       std::map<int, int> writes, sends;
@@ -144,38 +144,39 @@ TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
         const Step& s = plan.steps[i];
         const bool receives = s.op == Op::exchange && s.from != kNobody;
         const std::pair message{s.from, tag_of(plan, s)};
-        EXPECT_EQ(facts.early[i] != 0, receives && !touched.contains(s.recv_slot) && !late.contains(message));
-        if (receives && !facts.early[i]) late.insert(message);
+        EXPECT_EQ(plan_index.early[i] != 0,
+                  receives && !touched.contains(s.recv_slot) && !late.contains(message));
+        if (receives && !plan_index.early[i]) late.insert(message);
         if (receives) touched.insert(s.recv_slot);
         if (s.op != Op::exchange || s.to != kNobody) touched.insert(s.slot);
         if (s.op == Op::exchange && s.to != kNobody) ++sends[s.slot];
         if (s.op != Op::decode && s.op != Op::decode_add) {
-          EXPECT_EQ(facts.summands[i], 0);
-          EXPECT_FALSE(facts.final[i]);
+          EXPECT_EQ(plan_index.summands[i], 0);
+          EXPECT_FALSE(plan_index.final[i]);
           continue;
         }
         const auto first = plan.steps.begin() + static_cast<std::ptrdiff_t>(i);
         const auto end = std::find_if(first + 1, plan.steps.end(), [&](const Step& next) {
           return next.op != Op::decode_add || next.chunk != s.chunk || next.raw != s.raw;
         });
-        EXPECT_EQ(facts.summands[i], end - first) << "additions to this chunk, one after the other";
+        EXPECT_EQ(plan_index.summands[i], end - first) << "additions to this chunk, one after the other";
         ++writes[s.chunk];
         EXPECT_EQ(finished.count(s.chunk), 0u) << "written after its last write";
-        if (facts.final[i]) finished.insert(s.chunk);
+        if (plan_index.final[i]) finished.insert(s.chunk);
       }
       EXPECT_EQ(finished.size(), static_cast<std::size_t>(plan.chunks)) << "each chunk has a last write";
       std::set<int> accumulators;
       for (int c = 0; c < plan.chunks; ++c) {
-        const int at = facts.accumulator[static_cast<std::size_t>(c)];
+        const int at = plan_index.accumulator[static_cast<std::size_t>(c)];
         EXPECT_EQ(at >= 0, writes[c] > 1);
         if (at >= 0) {
           EXPECT_TRUE(accumulators.insert(at).second) << "two chunks in one accumulator";
         }
       }
-      EXPECT_EQ(static_cast<int>(accumulators.size()), facts.accumulators);
+      EXPECT_EQ(static_cast<int>(accumulators.size()), plan_index.accumulators);
       for (int slot = 0; slot < plan.slots; ++slot)
-        EXPECT_EQ(facts.first_send[static_cast<std::size_t>(slot) + 1] -
-                      facts.first_send[static_cast<std::size_t>(slot)],
+        EXPECT_EQ(plan_index.first_send[static_cast<std::size_t>(slot) + 1] -
+                      plan_index.first_send[static_cast<std::size_t>(slot)],
                   sends[slot]);
     }
   });
@@ -226,7 +227,7 @@ TEST(Plan, no_receive_is_posted_behind_a_codec_step_that_follows_the_last_send) 
       for (Ranks ranks : all_ranks(row, size))
         for (ranks.rank = 0; ranks.rank < size; ++ranks.rank) {
           const Plan plan = row.make(ranks);
-          const PlanFacts facts = facts_of(plan);
+          const PlanIndex plan_index = index_of(plan);
           bool coded = false;
           for (std::size_t i = 0; const Step& s : plan.steps) {
             if (s.op != Op::exchange)
@@ -234,7 +235,7 @@ TEST(Plan, no_receive_is_posted_behind_a_codec_step_that_follows_the_last_send) 
             else if (s.to != kNobody)
               coded = false;
             else
-              ASSERT_TRUE(!coded || facts.early[i]) << name_of(row, ranks) << ", rank " << ranks.rank;
+              ASSERT_TRUE(!coded || plan_index.early[i]) << name_of(row, ranks) << ", rank " << ranks.rank;
             ++i;
           }
         }
@@ -243,9 +244,9 @@ TEST(Plan, no_receive_is_posted_behind_a_codec_step_that_follows_the_last_send) 
 TEST(Plan, a_receive_is_not_posted_before_an_earlier_one_of_the_same_messages) {
   const auto receive = [](int slot) { return Step{.op = Op::exchange, .from = 1, .recv_slot = slot}; };
   const Step decode{.op = Op::decode, .slot = 0};
-  const PlanFacts facts = facts_of(
+  const PlanIndex plan_index = index_of(
       {1, 2, 1, {receive(0), decode, receive(0), decode, receive(1), {.op = Op::decode, .slot = 1}}});
-  EXPECT_EQ(facts.early, (std::vector<char>{1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(plan_index.early, (std::vector<char>{1, 0, 0, 0, 0, 0}));
 }
 
 TEST(Plan, tags_suffice_for_four_segments_whatever_the_ranks) {
@@ -284,7 +285,7 @@ TEST(Plan, hierarchical_sends_an_lth_of_direct_s_wires_to_other_nodes_and_raw_on
 TEST(Plan, facts_say_whether_a_step_is_raw) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     for (const Plan& plan : all)
-      ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1 && !ranks.encodes_own);
+      ASSERT_EQ(index_of(plan).raw, minds_nodes(row) && ranks.per_node > 1 && !ranks.encodes_own);
   });
 }
 

@@ -104,7 +104,7 @@ TEST(RootedPlan, a_broadcast_sends_as_little_as_its_row_says) {
         EXPECT_EQ(sent[r], is_root ? kind.size - 1 : kind.size - 2) << kind.text();
         EXPECT_EQ(all[r].chunks, kind.size - 1) << "so that the root sends one vector";
       }
-      EXPECT_EQ(facts_of(all[r]).accumulators, 0);
+      EXPECT_EQ(index_of(all[r]).accumulators, 0);
       const auto encodes = std::count_if(all[r].steps.begin(), all[r].steps.end(),
                                          [](const Step& s) { return s.op == Op::encode; });
       EXPECT_EQ(encodes, is_root ? all[r].chunks : 0) << kind.text();
@@ -164,8 +164,9 @@ std::string flaw_of_reduction(const Kind& kind, const std::vector<Plan>& all) {
       return "chunk " + std::to_string(c) + ": " + terms.text(out.output[root][c]);
   }
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const PlanFacts facts = facts_of(all[r]);
-    if (r == root || std::none_of(facts.final.begin(), facts.final.end(), [](char f) { return f != 0; }))
+    const PlanIndex plan_index = index_of(all[r]);
+    if (r == root ||
+        std::none_of(plan_index.final.begin(), plan_index.final.end(), [](char f) { return f != 0; }))
       continue;
     return "rank " + std::to_string(r) + " writes its output";
   }
@@ -200,12 +201,12 @@ TEST(RootedPlan, a_reduction_sends_one_vector_from_each_rank_and_none_of_a_root_
           if (s.op == Op::exchange && s.from != kNobody) slots.insert(s.recv_slot);
         }
         EXPECT_EQ(slots.size(), static_cast<std::size_t>(all[r].slots)) << kind.text() << " rank " << r;
-        const PlanFacts facts = facts_of(all[r]);
+        const PlanIndex plan_index = index_of(all[r]);
         for (std::size_t i = 0; i < all[r].steps.size(); ++i) {
           const Step& s = all[r].steps[i];
-          EXPECT_EQ(facts.early[i] != 0, s.op == Op::exchange && s.from != kNobody) << kind.text();
+          EXPECT_EQ(plan_index.early[i] != 0, s.op == Op::exchange && s.from != kNobody) << kind.text();
           if (!is_root && (s.op == Op::decode || s.op == Op::decode_add)) {
-            EXPECT_GE(facts.accumulator[static_cast<std::size_t>(s.chunk)], 0) << kind.text();
+            EXPECT_GE(plan_index.accumulator[static_cast<std::size_t>(s.chunk)], 0) << kind.text();
           }
         }
       }

@@ -18,7 +18,7 @@ Policy policy(std::string_view text) {
 std::string error_of(std::string_view text) { return Policy::parse(text).status().text(); }
 
 // A sum of an unmodified program.
-CallFacts call(std::uint64_t bytes, std::string_view site = "") {
+CallKey call(std::uint64_t bytes, std::string_view site = "") {
   return {bytes, 4, Element::f32, 0, "", true, site};
 }
 
@@ -32,7 +32,7 @@ TEST(Floor, sums_of_a_program_below_64_KiB_need_a_rule_that_says_small) {
   EXPECT_FALSE(small.choose(call(4096)).exact());
   EXPECT_TRUE(small.choose(call(65536)).exact());
   EXPECT_EQ(small.floor_bytes(), kSmallFloorBytes);
-  CallFacts own = call(65535);
+  CallKey own = call(65535);
   own.intercepted = false;
   EXPECT_FALSE(policy(": onebit").choose(own).exact()) << "MPIQ_Allreduce has no floor";
 }

@@ -18,3 +18,11 @@ endforeach()
 mpiq_preload_test(reduce_is_no_reduce_scatter ${family} 2 ${preload} "MPIQ_POLICY=reduce_scatter 64K-: onebit" ${run} all exact)
 mpiq_preload_test(reduce_guard_of_many_roots ${family} 3 ${preload} "MPIQ_POLICY=reduce 64K-: onebit feedback=key guard=30 error=0.2" ${run}
   roots lossy)
+
+# Types whose elements are several reals.
+mpiq_program(complex_${family} ${mpicc} complex.c -lm)
+set(run ${at}/complex_${family})
+set(rules "MPIQ_POLICY=64K-: onebit$<SEMICOLON> reduce 64K-: onebit$<SEMICOLON> reduce_scatter 64K-: onebit$<SEMICOLON> allgather 64K-: onebit$<SEMICOLON> bcast 64K-: onebit")
+mpiq_preload_test(complex_compresses ${family} 2 ${preload} ${rules} MPIQ_REPORT=- ${run} all lossy)
+mpiq_expect("COMPLEX +SUM .* onebit.*COMPLEX +reduce" preload_complex_compresses_${family}_np2)
+mpiq_preload_test(complex_guard ${family} 2 ${preload} "MPIQ_POLICY=64K-: onebit guard=1 error=0.001" ${run} all exact)

@@ -18,8 +18,8 @@ static long resident_kib(void) {
 }
 
 static void cycles(void) {
-  /* A leaked vector a cycle would be 48 MB. Two tests at a time are four ranks on two cores, which wait for their
-   * turn at each message: a cycle then takes 25 ms in place of 1, also without the library. */
+  /* A leaked vector a cycle would be 48 MB. Two tests at a time are four ranks on two cores, which wait for
+   * their turn at each message: a cycle then takes 25 ms in place of 1, without the library too. */
   enum { kCycles = 500, kWarm = 100, kMostKib = 1024 };
   long before = 0, growth;
   int i;

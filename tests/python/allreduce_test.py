@@ -51,6 +51,14 @@ class Sums(OnAllRanks):
                 self.assertLess(relative_error(total, exact_sum(COUNT, dtype)), most)
                 self.assert_same_bits(total)
 
+    def test_complex_numbers_are_pairs_of_reals(self):
+        for real, pair in ((np.float32, np.complex64), (np.float64, np.complex128)):
+            x = vector(COUNT, dtype=real)
+            for method in (None, "onebit"):
+                total = mq.allreduce(x.view(pair), method=method)
+                self.assertEqual((total.dtype, total.shape), (pair, (COUNT // 2,)))
+                np.testing.assert_array_equal(total.view(real), mq.allreduce(x, method=method))
+
     def test_a_key_brings_what_was_left_out(self):
         results = [mq.allreduce(vector(COUNT), method="onebit", key="feedback") for _ in range(20)]
         alone = mq.allreduce(vector(COUNT), method="onebit")

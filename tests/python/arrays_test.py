@@ -63,7 +63,7 @@ class Numpy(unittest.TestCase):
             _arrays.vector(array, "x", **words)
 
     def test_what_it_is(self):
-        for dtype, element in ((np.float32, "f32"), (np.float64, "f64"), (np.float16, "f16")):
+        for dtype, element in ((np.float32, "f32"), (np.float64, "f64"), (np.float16, "f16"), (np.complex64, "c32"), (np.complex128, "c64")):
             array = np.zeros((3, 5), dtype)
             found = _arrays.vector(array, "x", writable=True)
             self.assertEqual((found.address, found.element, found.shape, found.count), (array.ctypes.data, element, (3, 5), 15))
@@ -71,8 +71,7 @@ class Numpy(unittest.TestCase):
 
     def test_what_cannot_be_used_says_why(self):
         square = np.zeros((4, 4), np.float32)
-        self.refused("x has elements of type int32: float16, bfloat16, float32 or float64 is needed", square.astype(np.int32))
-        self.refused("x has elements of type complex64", square.astype(np.complex64))
+        self.refused("x has elements of type int32: float16, bfloat16, float32, float64, complex64 or complex128 is needed", square.astype(np.int32))
         self.refused("byte order of another processor", square.astype(">f4"))
         self.refused(r"x of strides \(4, 16\) is not contiguous", square.T)
         self.refused("x is read-only", read_only(square.copy()), writable=True)
@@ -185,7 +184,8 @@ class Header(unittest.TestCase):
 @unittest.skipUnless(torch, "no torch")
 class Torch(unittest.TestCase):
     def test_what_it_is(self):
-        for dtype, element in ((torch.float32, "f32"), (torch.float64, "f64"), (torch.float16, "f16"), (torch.bfloat16, "bf16")):
+        for dtype, element in ((torch.float32, "f32"), (torch.float64, "f64"), (torch.float16, "f16"), (torch.bfloat16, "bf16"),
+                               (torch.complex64, "c32"), (torch.complex128, "c64")):
             tensor = torch.zeros(3, 5, dtype=dtype)
             found = _arrays.vector(tensor, "x", writable=True)
             self.assertEqual((found.address, found.element, found.shape, found.stream), (tensor.data_ptr(), element, (3, 5), None))
@@ -193,6 +193,7 @@ class Torch(unittest.TestCase):
 
     def test_what_cannot_be_used_says_why(self):
         for tensor, text in ((torch.zeros(4, dtype=torch.int64), "type int64"), (torch.zeros(4, 5).T, r"strides \(1, 5\) is not contiguous"),
+                             (torch.zeros(4, dtype=torch.complex64).conj(), "values other than its memory"),
                              (torch.zeros(4, 4).to_sparse(), "layout torch.sparse_coo: a dense tensor is needed"),
                              (torch.zeros(4, device="meta"), "on the device meta: the host or a CUDA device is needed")):
             with self.assertRaisesRegex(TypeError, text):

@@ -22,7 +22,7 @@ const ClassId kGradients{"gradients", 4, "MPI_FLOAT", "MPI_SUM", 20};
 const ClassId kScalars{"", 4, "MPI_DOUBLE", "MPI_SUM", 3};
 const std::string kNothingLossy = "No result delivered to the program was lossy.";
 
-ReportFacts facts(const std::string& mode = "on") {
+RunInfo info(const std::string& mode = "on") {
   return {mode, "64K-: onebit", "0.1.0", "MPICH Version: 4.1", "./solve input.nml", 100, 4};
 }
 
@@ -41,7 +41,7 @@ Record record_of(const ClassId& id, const Numbers& n) {
 }
 
 Report report_of(const std::vector<Record>& records, const std::string& mode = "on") {
-  return merge(facts(mode), records, std::vector<RankFacts>(records.size()));
+  return merge(info(mode), records, std::vector<RankInfo>(records.size()));
 }
 
 std::vector<std::string> lines(const std::string& text) {
@@ -310,7 +310,7 @@ TEST(Json, says_the_same_as_the_records) {
   record.classes[{"", 4, "MPI_INT", "MPI_MAX", -1}] = numbers(Reason::type, 2, 0);
   record.sites["solve+0x12"] = n;
   Report report = report_of({record, record});
-  report.rank_facts = {{100, 1, 7}, {90, 5, 2}};
+  report.rank_info = {{100, 1, 7}, {90, 5, 2}};
   const auto read = JsonReader::read(to_json(report));
   ASSERT_TRUE(read) << to_json(report);
   const Json& json = *read;
@@ -343,11 +343,11 @@ TEST(Report, says_why_GPU_memory_is_not_known) {
   Report report = report_of({});
   EXPECT_EQ(to_table(report).find("GPU"), std::string::npos);
   EXPECT_EQ(to_json(report).find("gpu"), std::string::npos);
-  report.facts.gpu = "libmpi_quant_cuda.so was not found";
+  report.info.gpu = "libmpi_quant_cuda.so was not found";
   EXPECT_NE(to_table(report).find("  GPU      libmpi_quant_cuda.so was not found\n"), std::string::npos);
   const auto read = JsonReader::read(to_json(report));
   ASSERT_TRUE(read);
-  EXPECT_EQ((*read)["gpu"].string, report.facts.gpu);
+  EXPECT_EQ((*read)["gpu"].string, report.info.gpu);
 }
 
 TEST(Json, quotes_any_bytes_and_keeps_UTF_8_as_it_is) {

@@ -36,12 +36,18 @@ inline constexpr Network kNetworks[]{
 
 class World {
  public:
-  World(CallClass calls, const Network& network, std::uint64_t seed)
-      : chooser(calls), calls_(calls), network_(network), seed_(seed) {}
+  // agrees_anyway: calls of a function of the library, which make an agreement whatever is chosen.
+  World(CallClass calls, const Network& network, std::uint64_t seed, bool agrees_anyway = false)
+      : chooser(calls, agrees_anyway),
+        calls_(calls),
+        network_(network),
+        seed_(seed),
+        agrees_anyway_(agrees_anyway) {}
 
   Chooser chooser;
   double noise = 0.05;                          // of a time: uniform within this share
   double disturbed_share = 0, disturbance = 0;  // of calls; of MPI's time, and what it takes beside
+  double judging = 1.5;                         // of MPI's time: what judging a result takes
   double first_run = 0;  // of MPI's time: what the first run of a candidate takes beside, as it gets memory
 
   // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
@@ -55,6 +61,10 @@ class World {
            : starts("int4")         ? 0.13
                                     : 0.6;
   };
+  // What the model does not know, as factors: of the codec's work (null: any within 0.6 to 1.8), and of the
+  // whole call.
+  std::function<double(const AutoCandidate&)> codec_slowness;
+  std::function<double(const AutoCandidate&)> slowness = [](const AutoCandidate&) { return 1.0; };
   std::function<double(const AutoCandidate&)> wire_bytes = [](const AutoCandidate& c) {
     return c.wire_bytes;
   };
@@ -76,16 +86,20 @@ class World {
     if (i == 0) return dense_cost(static_cast<double>(calls_.bytes), calls_.ranks, network_.prices()).seconds;
     AutoCandidate c = chooser.candidate(i);
     c.wire_bytes = wire_bytes(c);
-    const double speed = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
-    c.encode_s *= speed;
-    c.decode_s *= speed;
-    return predicted_s(calls_, c, network_.prices());
+    const double any = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
+    const double factor = codec_slowness ? codec_slowness(c) : any;
+    c.encode_s *= factor;
+    c.decode_s *= factor;
+    return predicted_s(calls_, c, network_.prices()) * slowness(c);
   }
+  double agreement_s() const { return agreement_cost(calls_.ranks, network_.prices()).seconds; }
+  // What a call takes if nothing is learnt.
+  double call_s(std::size_t i) const { return true_s(i) + (i == 0 && agrees_anyway_ ? agreement_s() : 0); }
   // The fastest candidate within the limit, in hindsight.
   std::size_t best() const {
     std::size_t best = 0;
     for (std::size_t i = 1; i < chooser.candidates().size(); ++i)
-      if (within(i) && true_s(i) < true_s(best)) best = i;
+      if (within(i) && call_s(i) < call_s(best)) best = i;
     return best;
   }
   bool within(std::size_t i) const {
@@ -120,9 +134,10 @@ class World {
                      other.scouted == choice.scouted && other.judged == choice.judged;
     }
     Done done;
-    const double agreement = agreement_cost(calls_.ranks, network_.prices()).seconds;
+    const double agreement = agreement_s();
+    const bool agrees = choice.agrees || agrees_anyway_;
     done.reduced_by = choice.candidate;
-    if (choice.agrees) {
+    if (agrees) {
       Heard heard;
       times_.take(heard);
       if (choice.sampled) heard.own = sample(choice.candidate);
@@ -140,19 +155,18 @@ class World {
     has_run_[done.reduced_by] = true;
     reduction += done.disturbed_s;
     if (done.reduced_by != 0) {
-      times_.add_call(reduction);
-      done.seconds = reduction;
+      done.seconds = reduction + (choice.judged ? judging * true_s(0) * factor : 0);
+      times_.add_call(done.seconds);
       done.result_error = hidden_error * result_error(done.reduced_by);
       if (choice.judged) {
-        done.seconds += 1.5 * true_s(0);
         if (heard_by != nullptr) (void)heard_by->judged(done.result_error);
         if (!chooser.judged(done.result_error)) done.result_error = 0;
       }
     } else {
       times_.add_dense(reduction);
-      done.seconds = reduction + (choice.agrees ? agreement : 0);
+      done.seconds = reduction + (agrees ? agreement : 0);
     }
-    if (choice.agrees) times_.add_agreement(agreement * factor);
+    if (agrees) times_.add_agreement(agreement * factor);
     return done;
   }
 
@@ -174,6 +188,7 @@ class World {
   CallClass calls_;
   Network network_;
   std::uint64_t seed_, drawn_ = 0;
+  bool agrees_anyway_;
   OwnTimes times_;
   std::vector<bool> has_run_;           // by candidate
   mutable std::vector<double> true_s_;  // of each candidate; 0: not computed yet

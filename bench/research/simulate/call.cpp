@@ -26,7 +26,7 @@ Signature signature_of(const SimulatedCall& call, const PlanRow& plan) {
   return s;
 }
 
-// A call on one rank, from its plan to its end. It is what core/call_run.cpp does, without MPI.
+// A call on one rank, from its plan to its end. It is what core/running_call.cpp does, without MPI.
 class RankCall {
  public:
   RankCall(SimComm& comm, const SimulatedCall& call, const kernels::Codec& codec, const PlanRow& row,
@@ -34,12 +34,12 @@ class RankCall {
       : comm_(comm),
         plan_(row.make({comm.rank(), comm.size(), network.per_node, codec.exact_sums,
                         call.feedback && call.collective == Collective::reduce_scatter})),
-        facts_(facts_of(plan_)),
+        plan_index_(index_of(plan_)),
         backend_([&comm](double seconds) { comm.compute(seconds); }, costs) {
     const kernels::Isa isa = kernels::best_isa();
     Reduction& r = reduction_;
     r.plan = &plan_;
-    r.facts = &facts_;
+    r.plan_index = &plan_index_;
     r.codec = &codec;
     r.ops = codec.ops(call.element, isa);
     r.raw_ops = raw_codec().ops(call.element, isa);
@@ -107,12 +107,12 @@ class RankCall {
     // The steps compare this with null and never read it. Frames with raw elements are as short as all
     // others.
     if (call.feedback) reduction_.residual = &no_residual_;
-    facts_.raw = false;
+    plan_index_.raw = false;
   }
 
   SimComm& comm_;
   Plan plan_;
-  PlanFacts facts_;
+  PlanIndex plan_index_;
   SimBackend backend_;
   Reduction reduction_;
   std::vector<std::size_t> ends_;

@@ -17,11 +17,11 @@ namespace {
 void add_rank(const SimulatedCall& call, int rank, Footprint& f) {
   const kernels::Codec& codec = *call.method.codec;
   const Plan plan = plan_of(call).make({rank, call.ranks, 1, codec.exact_sums});
-  const PlanFacts facts = facts_of(plan);
+  const PlanIndex plan_index = index_of(plan);
   HostBackend backend;
   Reduction r;
   r.plan = &plan;
-  r.facts = &facts;
+  r.plan_index = &plan_index;
   r.codec = &codec;
   r.ops = codec.ops(call.element, kernels::best_isa());
   r.raw_ops = raw_codec().ops(call.element, kernels::best_isa());
@@ -38,12 +38,12 @@ void add_rank(const SimulatedCall& call, int rank, Footprint& f) {
   for (const Step& step : plan.steps)
     if (step.op == Op::exchange && step.to != kNobody) peers.insert(step.to);
   for (int distance = 1; distance < call.ranks; distance *= 2) peers.insert((rank + distance) % call.ranks);
-  const std::size_t known = facts.early.size() + facts.final.size() +
-                            sizeof(int) * (facts.accumulator.size() + facts.first_send.size());
+  const std::size_t known = plan_index.early.size() + plan_index.final.size() +
+                            sizeof(int) * (plan_index.accumulator.size() + plan_index.first_send.size());
   f.peers = std::max(f.peers, peers.size());
   f.steps = std::max(f.steps, plan.steps.size());
   f.plan_bytes = std::max(f.plan_bytes, plan.steps.size() * sizeof(Step) + known);
-  f.requests = std::max(f.requests, static_cast<std::size_t>(plan.slots + facts.first_send.back()));
+  f.requests = std::max(f.requests, static_cast<std::size_t>(plan.slots + plan_index.first_send.back()));
   f.buffer_bytes = std::max(f.buffer_bytes, Execution<SimComm>::scratch_bytes(r));
 }
 

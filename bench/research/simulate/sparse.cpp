@@ -17,7 +17,7 @@ namespace mq::sim {
 namespace {
 
 using Kind = SparseReduction::Kind;
-constexpr int kTag = 8, kAgreementTag = 1;
+constexpr int kSparseTag = 8, kAgreementTag = 1;
 constexpr std::uint64_t kCall = 1;
 
 class ListComm final : public SimComm {
@@ -104,7 +104,7 @@ class Ranks {
     job.most_entries = most_;
     job.network = network;
     job.call = kCall;
-    job.first_tag = kTag;
+    job.first_tag = kSparseTag;
     job.output = {r_.dense_result, s.indices.data(), reinterpret_cast<std::byte*>(s.values.data()), room};
     MQ_TRY(sparse::union_allreduce(
         comm, job, s.memory, s.traffic,
@@ -157,7 +157,7 @@ class Ranks {
     s.network = network;
     s.entry = entry();
     s.call = kCall;
-    s.first_tag = kTag;
+    s.first_tag = kSparseTag;
     return s;
   }
   Status lists(const ListComm& comm, sparse::IndexSet& out, sparse::IndexSet& in) {

@@ -32,10 +32,10 @@ double now_s() {
 }
 
 // Runs the operations at the front of the stream until this one is done.
-CuResult run_until(const std::shared_ptr<CallRun>& last) {
+CuResult run_until(const std::shared_ptr<Operation>& last) {
   while (!last->is_done) {
     if (last->stream->queue.empty()) return kContextIsDestroyed;
-    const std::shared_ptr<CallRun> next = last->stream->queue.front();
+    const std::shared_ptr<Operation> next = last->stream->queue.front();
     for (const auto& first : next->after)
       if (const CuResult error = first->is_done ? kSuccess : run_until(first); error != kSuccess)
         return error;
@@ -50,7 +50,7 @@ CuResult run_until(const std::shared_ptr<CallRun>& last) {
   return kSuccess;
 }
 
-CuResult settle(std::shared_ptr<CallRun> operation, int& queries, bool& is_done) {
+CuResult settle(std::shared_ptr<Operation> operation, int& queries, bool& is_done) {
   is_done = operation == nullptr || operation->is_done;
   if (is_done) return kSuccess;
   if (++queries <= state().queries) return kNotReady;
@@ -92,8 +92,8 @@ CuResult unsafe() {
   return kSuccess;
 }
 
-CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<CallRun> after,
-                 std::shared_ptr<CallRun>* made) {
+CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<Operation> after,
+                 std::shared_ptr<Operation>* made) {
   State& s = state();
   Context& context = *stream.context;
   if (stream.is_captured) return stream.is_invalidated ? kCaptureInvalidated : kSuccess;  // into a graph
@@ -102,7 +102,7 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
     invalidate(context);
     return kCaptureImplicit;
   }
-  auto operation = std::make_shared<CallRun>();
+  auto operation = std::make_shared<Operation>();
   operation->stream = &stream;
   operation->run = std::move(run);
   if (after != nullptr && !after->is_done) operation->after.push_back(std::move(after));
@@ -118,7 +118,7 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
   return s.is_eager ? complete(operation) : kSuccess;
 }
 
-CuResult complete(std::shared_ptr<CallRun> operation) {  // a copy: it leaves the queue
+CuResult complete(std::shared_ptr<Operation> operation) {  // a copy: it leaves the queue
   give_access(true);
   const CuResult result = run_until(operation);
   give_access(false);

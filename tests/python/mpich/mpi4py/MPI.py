@@ -110,6 +110,7 @@ def Get_error_string(code):
 
 COMM_WORLD, INFO_NULL = Comm(0x44000000), Info(0x1C000000)
 FLOAT, DOUBLE = Datatype(0x4C00040A), Datatype(0x4C00080B)
+C_FLOAT_COMPLEX, C_DOUBLE_COMPLEX = Datatype(0x4C000840), Datatype(0x4C001041)
 MAX, MIN, SUM = Op(0x58000001), Op(0x58000002), Op(0x58000003)
 
 _mpi.MPI_Init_thread(None, None, THREAD_MULTIPLE, ctypes.byref(_INT()))

@@ -2,7 +2,7 @@
 // MPIQ_Iallreduce leaves it to MPIQ_Test and MPIQ_Wait, and a persistent request runs it again and again.
 //
 //   prepare   scratch, residual, execution: everything that can fail on one rank alone          acquire.cpp
-//   start     gives the call its number in the order of the communicator's calls                call_run.cpp
+//   start     gives the call its number in the order of the communicator's calls             running_call.cpp
 //   agree     all ranks compare the signatures and local errors of their calls; else an error on all ranks
 //   run       the executor, or MPI's own reduction
 //   settle    residual, statistics
@@ -39,17 +39,17 @@ Status check_arguments(const Call& call, std::optional<kernels::Element> element
 
 // The object must stay where it is from start() to done(), and for ever once the communicator is broken. Two
 // threads must not call it at once: see CommState::mutex.
-class CallRun final : public InFlight {
+class RunningCall final : public InFlight {
  public:
   enum class Exact {
     by_caller,  // an exact call ends without a result, and the caller lets MPI reduce: for blocking calls
     here,       // MPI's non-blocking reduction on the private communicator
   };
 
-  CallRun(CommState& state, Exact exact);
-  ~CallRun() override;
-  CallRun(const CallRun&) = delete;
-  CallRun& operator=(const CallRun&) = delete;
+  RunningCall(CommState& state, Exact exact);
+  ~RunningCall() override;
+  RunningCall(const RunningCall&) = delete;
+  RunningCall& operator=(const RunningCall&) = delete;
 
   // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
   // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks

@@ -1,4 +1,4 @@
-#include "mpi_quant/core/call_run.hpp"
+#include "mpi_quant/core/running_call.hpp"
 
 #include <utility>
 
@@ -19,12 +19,12 @@ Status abandoned() noexcept {
 
 }  // namespace
 
-CallRun::CallRun(CommState& state, Exact exact)
+RunningCall::RunningCall(CommState& state, Exact exact)
     : state_(state), exact_(exact), vectors_(state.scratch.devices) {}
 
-CallRun::~CallRun() { state_.scratch.host_bytes -= held_bytes_; }
+RunningCall::~RunningCall() { state_.scratch.host_bytes -= held_bytes_; }
 
-void CallRun::start() noexcept {
+void RunningCall::start() noexcept {
   signature_.sequence = state_.order.next_number();
   reduction_.call = hash_of(signature_);
   if (entry_ != nullptr) {
@@ -37,12 +37,12 @@ void CallRun::start() noexcept {
   (void)advance();
 }
 
-void CallRun::abandon() noexcept {
+void RunningCall::abandon() noexcept {
   abandoned_ = true;
   if (stage_ == Stage::running) execution_.give_up(abandoned());
 }
 
-bool CallRun::advance() noexcept {
+bool RunningCall::advance() noexcept {
   bool moved = false;
   const Status status = step(moved);
   if (!status.ok() &&
@@ -55,7 +55,7 @@ bool CallRun::advance() noexcept {
 }
 
 // A returned error means that the communication failed.
-Status CallRun::step(bool& moved) {
+Status RunningCall::step(bool& moved) {
   if (stage_ == Stage::queued) MQ_TRY(enter(moved));
   if (stage_ == Stage::agreeing) {
     MQ_TRY(agreement_.advance(state_.channel.comm(), state_.stats.messages_sent, moved));
@@ -80,7 +80,7 @@ Status CallRun::step(bool& moved) {
   return {};
 }
 
-Status CallRun::enter(bool& moved) {
+Status RunningCall::enter(bool& moved) {
   MQ_TRY(state_.broken);
   const int window = state_.order.enter(position_, signature_.sequence);
   if (window < 0) return {};
@@ -93,7 +93,7 @@ Status CallRun::enter(bool& moved) {
 }
 
 // All ranks know whether all can go on. If so, the call may touch residuals and wait for frames.
-Status CallRun::agreed(bool& moved) {
+Status RunningCall::agreed(bool& moved) {
   const Status agreed = mq::agreed_status(agreement_.summary());
   moved = true;
   const Heard& heard = agreement_.summary().maxima.heard;
@@ -132,7 +132,7 @@ Status CallRun::agreed(bool& moved) {
 }
 
 // If the first call with a key fails, the key is not bound to the call's count and type.
-void CallRun::forget_unused_key() {
+void RunningCall::forget_unused_key() {
   // Not entry_: acquiring may have failed after the residual was made.
   Residuals::Entry* const e = state_.residuals.find(residual_name());
   if (e == nullptr || e->users != (entry_ != nullptr ? 1 : 0)) return;
@@ -141,7 +141,7 @@ void CallRun::forget_unused_key() {
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with
 // the key.
-Status CallRun::settle_parameters() {
+Status RunningCall::settle_parameters() {
   const Maxima& maxima = agreement_.summary().maxima;
   reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());
   if (entry_ != nullptr) {
@@ -152,13 +152,13 @@ Status CallRun::settle_parameters() {
   }
   const kernels::Measures when = reduction_.codec->measures(reduction_.params);
   if (when == kernels::Measures::nothing) return {};
-  reduction_.params = reduction_.codec->settle(reduction_.params, maxima.facts);
-  if (when == kernels::Measures::once_a_key && entry_ != nullptr && maxima.facts[0] > 0 && !from_program_)
-    entry_->settled = maxima.facts[0];  // nothing can be measured on zeros: then the next call tries again
+  reduction_.params = reduction_.codec->settle(reduction_.params, maxima.measured);
+  if (when == kernels::Measures::once_a_key && entry_ != nullptr && maxima.measured[0] > 0 && !from_program_)
+    entry_->settled = maxima.measured[0];  // nothing can be measured on zeros: then the next call tries again
   return {};
 }
 
-Status CallRun::take_turn(bool& moved) {
+Status RunningCall::take_turn(bool& moved) {
   if (!state_.order.may_reduce(signature_.sequence)) return {};
   MQ_TRY(start_exact(call_, state_.channel.comm().handle(), exact_request_));
   stage_ = Stage::reducing;
@@ -167,7 +167,7 @@ Status CallRun::take_turn(bool& moved) {
   return {};
 }
 
-void CallRun::finish(Status status, bool delivered) {
+void RunningCall::finish(Status status, bool delivered) {
   if (entered_) state_.order.leave(signature_.sequence);
   MPIQ_Stats& stats = state_.stats;
   if (stage_ == Stage::running) {
@@ -192,7 +192,7 @@ void CallRun::finish(Status status, bool delivered) {
 }
 
 // For auto: how long the codecs took, or who is to be told how long MPI will take from now on.
-void CallRun::tell_time() {
+void RunningCall::tell_time() {
   const Chosen& chosen = decision_.chosen;
   if (outcome_.ran && outcome_.status.ok()) took(chosen);
   if (outcome_.ran || !chosen.teaches) return;
@@ -200,19 +200,19 @@ void CallRun::tell_time() {
   outcome_.begin_s = now_s();
 }
 
-void CallRun::drop_residual() {
+void RunningCall::drop_residual() {
   state_.residuals.drop(residual_name());
   entry_ = nullptr;
 }
 
 // The call failed while it ran. Part of the residual may belong to a result that nobody got, so it becomes
 // zero. Other ranks may not have failed, so what all ranks know about the key stays.
-void CallRun::restart_residual() {
+void RunningCall::restart_residual() {
   if (entry_ == nullptr) return;
   from_program_ ? drop_residual() : entry_->restart();
 }
 
-void CallRun::release() noexcept {
+void RunningCall::release() noexcept {
   if (entry_ != nullptr) --entry_->users;
   entry_ = nullptr;
 }

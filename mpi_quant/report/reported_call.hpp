@@ -1,4 +1,4 @@
-// Remembers the facts of one intercepted call until the call is over.
+// Remembers the outcome of one intercepted call until the call is over.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class ExactCall {
 };
 
 // A call that reached the policy.
-struct CallRecord {
+struct ReportedCall {
   Reason reason = Reason::outside;
   FeedbackOutcome feedback = FeedbackOutcome::none;
   std::string_view site, method;

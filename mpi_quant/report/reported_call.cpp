@@ -1,4 +1,4 @@
-#include "mpi_quant/report/call_record.hpp"
+#include "mpi_quant/report/reported_call.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -85,7 +85,7 @@ std::uint64_t bytes_of(const Call& call) {
 }
 
 Numbers& numbers_of(ThreadRecord& record, const Call& call, std::uint64_t bytes) {
-  const CallTraits traits{number_of(call.comm), word_of(call.datatype), word_of(call.op), log2_of(bytes),
+  const CallTraits traits{number_of(call.comm), word_of(call.mpi_type()), word_of(call.op), log2_of(bytes),
                           static_cast<int>(call.collective)};
   return record.of(traits, [&] { return class_of(call); });
 }
@@ -100,7 +100,7 @@ void add_call(Numbers& numbers, Reason reason, std::uint64_t bytes) {
 ClassId class_of(const Call& call) {
   int ranks = 0;
   (void)PMPI_Comm_size(call.comm, &ranks);
-  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call), log2_of(bytes_of(call))};
+  return {comm_name(call.comm), ranks, type_name(call.mpi_type()), op_name(call), log2_of(bytes_of(call))};
 }
 
 ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
@@ -122,7 +122,7 @@ ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
   }
 }
 
-void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
+void ReportedCall::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr) return;
   try {
@@ -134,7 +134,7 @@ void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
   }
 }
 
-void CallRecord::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
+void ReportedCall::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
   add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && work.wire_bytes == 0) return;

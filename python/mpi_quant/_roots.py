@@ -1,0 +1,90 @@
+"""bcast and reduce: the vector of one rank for all, and the sum for one rank. SPDX-License-Identifier: Apache-2.0"""
+from collections.abc import Callable
+from typing import Any
+
+from mpi_quant import _arrays
+from mpi_quant._call import Words, with_info, words_of
+from mpi_quant._library import check, communicator, datatype, handle_of, library
+
+
+class _Rooted:
+    """A call with a root."""
+
+    def __init__(self, root: int, comm: Any, words: Words) -> None:
+        from mpi4py import MPI
+        self._comm, self._words, self._root, self._sum = communicator(comm), words, root, handle_of(MPI.SUM)
+        self._handle, self._functions = handle_of(self._comm), library().functions
+
+    def is_root(self) -> bool:
+        return bool(self._comm.Get_rank() == self._root)
+
+    def prepare(self, make: Callable[[], tuple[_arrays.Vector, ...]]) -> tuple[_arrays.Vector, ...]:
+        """The arrays as C sees them. Where they cannot be used, the other ranks get their error first."""
+        try:
+            if not isinstance(self._root, int):
+                raise TypeError(f"root is {self._root!r}: the number of a rank is needed")
+            vectors = make()
+        except TypeError:
+            self._root = 0
+            self.run(None, None, -1, "f32")
+            raise
+        streams = [vector.stream for vector in vectors if vector.stream is not None]
+        if streams:
+            self._words["stream"] = hex(streams[0])
+        return vectors
+
+    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+        raise NotImplementedError
+
+
+class _Bcast(_Rooted):
+    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+        return with_info(self._words, lambda info: self._functions.MPIQ_Bcast(receive, count, datatype(element), self._root, self._handle, info))
+
+
+class _Reduce(_Rooted):
+    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+        return with_info(self._words, lambda info: self._functions.MPIQ_Reduce(
+            send, receive, count, datatype(element), self._sum, self._root, self._handle, info))
+
+
+def bcast(x: Any, *, root: int = 0, comm: Any = None, method: str | None = None, error: float | str | None = None,
+          key: str | None = None, seed: int | None = None) -> Any:
+    """Writes the root's x into x of all ranks of comm, and returns x: the same bits on all ranks. Collective.
+
+    x: elements as in allreduce; of the same shape on all ranks. On the root it becomes what the others have of it.
+    root: the rank that has the vector. The other arguments, and errors, are those of allreduce.
+    key: the root keeps a residual. That is right for differences, and wrong for values such as weights.
+    """
+    call = _Bcast(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    [buffer] = call.prepare(lambda: (_arrays.vector(x, "x", writable=True),))
+    check(call.run(None, buffer.address, buffer.count, buffer.element))
+    return x
+
+
+def reduce(x: Any, out: Any = None, *, root: int = 0, comm: Any = None, method: str | None = None, error: float | str | None = None,
+           key: str | None = None, seed: int | None = None) -> Any:
+    """The sum of x over the ranks of comm on the root, and None on the others. Collective.
+
+    x, out: as in allreduce; only the root looks at out. root: the rank that gets the sum.
+    The other arguments, and errors, are those of allreduce.
+    """
+    from mpi4py import MPI
+    call = _Reduce(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    result = out
+
+    def vectors() -> tuple[_arrays.Vector, ...]:
+        nonlocal result
+        if not call.is_root():
+            return (_arrays.vector(x, "x"),)
+        result = _arrays.empty_like(x, "x") if out is None else out
+        source, target, _ = _arrays.pair(x, result)
+        return source, target
+
+    source, *targets = call.prepare(vectors)
+    if not targets:
+        check(call.run(source.address, None, source.count, source.element))
+        return None
+    in_place = source.address == targets[0].address
+    check(call.run(int(MPI.IN_PLACE) if in_place else source.address, targets[0].address, source.count, source.element))
+    return _arrays.for_user(x, out, result)

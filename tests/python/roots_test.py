@@ -1,0 +1,69 @@
+"""mpi_quant.bcast and reduce: on 1 to 3 ranks."""
+import unittest
+
+import numpy as np
+from common import WORLD, OnAllRanks, exact_sum, main, relative_error, vector
+
+import mpi_quant as mq
+
+COUNT = 60_000
+LAST = WORLD.size - 1
+compresses = unittest.skipUnless(WORLD.size > 1, "one rank has nothing to send")
+
+
+class Bcast(OnAllRanks):
+    def test_all_ranks_get_the_vector_of_the_root(self):
+        wanted = vector(COUNT, LAST)
+        for method, least, most in ((None, 0, 0), ("bf16", 1e-4, 0.01), ("int8", 1e-4, 0.02)):
+            x = vector(COUNT).reshape(-1, 10)
+            self.assertIs(mq.bcast(x, root=LAST, method=method), x)
+            self.assert_same_bits(x)
+            error = relative_error(x.ravel(), wanted)
+            self.assertLessEqual(error, most)
+            if WORLD.size > 1:
+                self.assertGreaterEqual(error, least)
+
+    @compresses
+    def test_a_key_brings_what_was_left_out(self):
+        total = sum(mq.bcast(vector(COUNT), method="onebit", key="deltas").astype(np.float64) for _ in range(20))
+        alone = relative_error(mq.bcast(vector(COUNT), method="onebit"), vector(COUNT, 0))
+        self.assertLess(relative_error(total, 20 * vector(COUNT, 0)), 0.5 * alone)
+
+    @compresses
+    def test_an_array_that_cannot_be_used_is_an_error_of_all_ranks(self):
+        for wrong, root, text in ((np.ones(COUNT, np.int64), 0, "int64"), (vector(COUNT), "0", "root is '0'")):
+            with self.assertRaisesRegex(*((TypeError, text) if WORLD.rank == LAST else (mq.Error, f"rank {LAST}|count"))):
+                mq.bcast(wrong if WORLD.rank == LAST else vector(COUNT), root=root if WORLD.rank == LAST else 0, method="bf16")
+
+
+class Reduce(OnAllRanks):
+    def test_the_root_gets_the_sum_and_the_others_nothing(self):
+        for method, most in ((None, 1e-6), ("bf16", 0.01), ("int8", 0.02)):
+            total = mq.reduce(vector(COUNT), root=LAST, method=method)
+            if WORLD.rank != LAST:
+                self.assertIsNone(total)
+                continue
+            self.assertEqual((total.shape, total.dtype), ((COUNT,), np.float32))
+            self.assertLess(relative_error(total, exact_sum(COUNT)), most)
+
+    def test_in_place_and_into_an_array(self):
+        x, out = vector(COUNT).reshape(100, -1), np.zeros((100, COUNT // 100), np.float32)
+        apart = mq.reduce(x, out, method="bf16")
+        same = mq.reduce(x, x, method="bf16")
+        if WORLD.rank == 0:
+            self.assertIs(apart, out)
+            self.assertIs(same, x)
+            np.testing.assert_array_equal(x, out)
+        else:
+            self.assertFalse(out.any())
+            np.testing.assert_array_equal(x.ravel(), vector(COUNT))
+
+    @compresses
+    def test_an_array_that_cannot_be_used_is_an_error_of_all_ranks(self):
+        x = vector(COUNT)
+        with self.assertRaisesRegex(*((TypeError, "has shape") if WORLD.rank == 0 else (mq.Error, "rank 0|count"))):
+            mq.reduce(x, np.zeros(COUNT - 1, np.float32), method="bf16")
+
+
+if __name__ == "__main__":
+    main()
