@@ -72,7 +72,7 @@ void normalise(Weights& weights, std::size_t count, int bits) {
 
 // The weights of the codes 0 to 2 limit + 1. A code's weight is the density around its place: of what is
 // nearest, or of what goes there at random. Code 0, for NaN and Inf, is rare.
-Weights grid_weights(const Prior& prior, int bits, bool stochastic) {
+Weights integer_weights(const Prior& prior, int bits, bool stochastic) {
   const std::uint64_t limit = (1u << (bits - 1)) - 1;
   const std::uint64_t half = std::max<std::uint64_t>(1, 64 / limit), step = 2 * half, n = limit * step;
   std::array<std::uint64_t, 128> at{};  // by magnitude, on both sides together
@@ -175,7 +175,7 @@ void make_table(Table& table, const Lengths& lengths) {
 struct Made : Tables {
   Made(int bits, bool stochastic) : Tables{} {
     for (std::size_t t = 0; t < kTables; ++t) {
-      const Lengths made(symbol_weights(grid_weights(kPriors[t], bits, stochastic), bits));
+      const Lengths made(symbol_weights(integer_weights(kPriors[t], bits, stochastic), bits));
       make_table(table[t], made);
       for (unsigned symbol = 0; symbol < 256; ++symbol)
         lengths[symbol] |= std::uint64_t{made.of(symbol)} << (8 * t);
@@ -199,7 +199,7 @@ const Tables& made_for(int bits) {
 
 }  // namespace
 
-const Tables& grid_tables(int bits, bool stochastic) noexcept {
+const Tables& integer_tables(int bits, bool stochastic) noexcept {
   return stochastic ? made_for<true>(bits) : made_for<false>(bits);
 }
 

@@ -20,9 +20,9 @@ struct Tables {
   std::uint64_t lengths[256];  // of a symbol: byte t is its length in table t
 };
 
-// The tables for integers of so many bits on the grid of a block (integers/fixed-inl.hpp), 2 to 8. Made when
+// The tables for blockwise integers of so many bits (integers/fixed-inl.hpp), 2 to 8. Made when
 // they are asked for the first time.
-const Tables& grid_tables(int bits, bool stochastic) noexcept;
+const Tables& integer_tables(int bits, bool stochastic) noexcept;
 
 // How many bits a code of so many bits has in a symbol.
 constexpr int symbol_bits(int bits) { return bits <= 2 ? 2 : bits <= 4 ? 4 : 8; }

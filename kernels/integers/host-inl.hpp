@@ -21,8 +21,62 @@ struct IntegerBlocks {
   using StepRange = integers::StepRange;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
+  static std::size_t wire_bytes(std::size_t n, const Settings& settings) {
+    const std::size_t bytes = settings.template wire_bytes<T>(n);
+    return settings.entropy ? CodePlaces::bound(bytes, n) : bytes;
+  }
+
   template <Feedback F>
   static Encoded encode(const EncodeArgs& a, const Settings& settings) {
+    const auto encode = [&](const EncodeArgs& args) { return encode_fixed<F>(args, settings); };
+    return settings.entropy ? encode_pieces<T>(a, places(settings), tables(settings), encode) : encode(a);
+  }
+
+  template <bool kAdd>
+  static Decoded decode(const DecodeArgs& a, const Settings& settings, bool stream) {
+    const auto decode = [&](const DecodeArgs& args) {
+      const WireView wire{args.wire, args.wire_bytes};
+      return decode_wires<kAdd>(args, settings, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+    };
+    if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
+    return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
+  }
+  template <bool kAdd>
+  static Decoded decode_sum(const DecodeArgs& a, const Settings& settings, std::span<const WireView> wires,
+                            bool stream) {
+    if (settings.entropy) return decode_one_by_one<kAdd>(a, settings, wires);
+    for (const WireView& wire : wires)
+      if (wire.size() != settings.template wire_bytes<T>(a.n)) return Decoded::malformed;
+    return count_by<kAdd>(wires.size(), [&](auto count) {
+      return decode_wires<kAdd>(a, settings, wires.data(), count, stream);
+    });
+  }
+
+ private:
+  static CodePlaces places(const Settings& settings) {
+    return {settings.block, settings.values() * sizeof(T), 0, settings.bits};
+  }
+  static const entropy::Tables& tables(const Settings& settings) {
+    return entropy::integer_tables(settings.bits, settings.stochastic);
+  }
+  // With code=entropy each wire is unpacked piece by piece.
+  template <bool kAdd>
+  static Decoded decode_one_by_one(const DecodeArgs& a, const Settings& settings,
+                                   std::span<const WireView> wires) {
+    DecodeArgs one = a;
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      one.wire = wires[i].data();
+      one.wire_bytes = wires[i].size();
+      const Decoded decoded =
+          i == 0 ? decode<kAdd>(one, settings, false) : decode<true>(one, settings, false);
+      if (decoded != Decoded::ok) return decoded;
+      one.base = one.x;
+    }
+    return Decoded::ok;
+  }
+
+  template <Feedback F>
+  static Encoded encode_fixed(const EncodeArgs& a, const Settings& settings) {
     const bool centred = settings.range != StepRange::ends;
     // Constants that save nothing are left out: random numbers, and the ends of blocks, take most of the
     // time.
@@ -34,7 +88,6 @@ struct IntegerBlocks {
     return encode_blocks<F, NoNoise, 0, true>(a, settings);
   }
 
- private:
   template <class Random>
   static constexpr bool kIsRandom = std::is_same_v<Random, Noise>;
 
@@ -175,7 +228,6 @@ struct IntegerBlocks {
     MQ_INLINE bool codes_ok() const { return (zeros != 0) == marked && padding == 0; }
   };
 
- public:
   template <bool kAdd, class Count>
   static Decoded decode_wires(const DecodeArgs& a, const Settings& settings, const WireView* wires,
                               Count count, bool stream) {
@@ -198,7 +250,6 @@ struct IntegerBlocks {
     return Decoded::ok;
   }
 
- private:
   template <bool kAdd, class Count, class Store>
   static MQ_INLINE void decode_groups(std::byte* x, const std::byte* base, std::size_t n,
                                       const Settings& settings, Coded* coded, Count count, Store store) {
@@ -216,68 +267,29 @@ struct IntegerBlocks {
   }
 };
 
-// The rows: with or without the entropy stage.
+// The row of a codec.
 template <class T, class Q>
 struct Integers : RowFunctions<Integers<T, Q>> {
   static constexpr bool kFixedSize = false, kSums = true;  // not fixed with code=entropy
-  using Settings = integers::Settings;
   using Blocks = IntegerBlocks<T>;
 
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    const Settings settings = Q::settings(params);
-    const std::size_t bytes = settings.template wire_bytes<T>(n);
-    return settings.entropy ? CodePlaces::bound(bytes, n) : bytes;
+    return Blocks::wire_bytes(n, Q::settings(params));
   }
 
  private:
   friend RowFunctions<Integers>;
 
-  static CodePlaces places(const Settings& settings) {
-    return {settings.block, settings.values() * sizeof(T), 0, settings.bits};
-  }
-  static const entropy::Tables& tables(const Settings& settings) {
-    return entropy::grid_tables(settings.bits, settings.stochastic);
-  }
-
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
-    const Settings settings = Q::settings(a.params);
-    const auto encode = [&](const EncodeArgs& args) { return Blocks::template encode<F>(args, settings); };
-    return settings.entropy ? encode_pieces<T>(a, places(settings), tables(settings), encode) : encode(a);
+    return Blocks::template encode<F>(a, Q::settings(a.params));
   }
-
   template <bool kAdd>
   static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    const Settings settings = Q::settings(a.params);
-    const auto decode = [&](const DecodeArgs& args) {
-      const WireView wire{args.wire, args.wire_bytes};
-      return Blocks::template decode_wires<kAdd>(args, settings, &wire,
-                                                 std::integral_constant<std::size_t, 1>{}, stream);
-    };
-    if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
-    return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
+    return Blocks::template decode<kAdd>(a, Q::settings(a.params), stream);
   }
   template <bool kAdd>
   static Decoded decode_sum_as(const DecodeArgs& a, std::span<const WireView> wires, bool stream) {
-    const Settings settings = Q::settings(a.params);
-    if (settings.entropy) return decode_one_by_one<kAdd>(a, wires);
-    for (const WireView& wire : wires)
-      if (wire.size() != settings.template wire_bytes<T>(a.n)) return Decoded::malformed;
-    return count_by<kAdd>(wires.size(), [&](auto count) {
-      return Blocks::template decode_wires<kAdd>(a, settings, wires.data(), count, stream);
-    });
-  }
-  // With code=entropy each wire is unpacked piece by piece.
-  template <bool kAdd>
-  static Decoded decode_one_by_one(const DecodeArgs& a, std::span<const WireView> wires) {
-    DecodeArgs one = a;
-    for (std::size_t i = 0; i < wires.size(); ++i) {
-      one.wire = wires[i].data();
-      one.wire_bytes = wires[i].size();
-      const Decoded decoded = i == 0 ? decode_as<kAdd>(one, false) : decode_as<true>(one, false);
-      if (decoded != Decoded::ok) return decoded;
-      one.base = one.x;
-    }
-    return Decoded::ok;
+    return Blocks::template decode_sum<kAdd>(a, Q::settings(a.params), wires, stream);
   }
 };

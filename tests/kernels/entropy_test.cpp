@@ -28,7 +28,7 @@ template <class F>
 void for_each_tables(const F& property) {
   for (const bool stochastic : {false, true})
     for (int bits = 2; bits <= 8; ++bits)
-      property(entropy::grid_tables(bits, stochastic), "bits " + std::to_string(bits));
+      property(entropy::integer_tables(bits, stochastic), "bits " + std::to_string(bits));
 }
 
 std::uint64_t hash_of(const entropy::Tables& tables) {
@@ -132,7 +132,7 @@ TEST(EntropyStage, packs_within_its_room_and_near_the_entropy) {
 
 TEST(EntropyStage, refuses_what_it_cannot_have_written) {
   std::mt19937_64 random(seed());
-  const entropy::Tables& tables = entropy::grid_tables(4, false);
+  const entropy::Tables& tables = entropy::integer_tables(4, false);
   for (const std::size_t n : {1, 5, 100, 2048}) {
     const auto symbols = some_symbols(tables, n, 2, random);
     std::vector<std::byte> packed(entropy::kPackRoom);
@@ -318,8 +318,8 @@ TEST(Entropy, a_packed_piece_that_saves_nothing_is_malformed) {
   std::vector<std::uint8_t> symbols(128);
   std::memcpy(symbols.data(), wire.data() + 4, 128);
   std::vector<std::byte> packed(entropy::kPackRoom);
-  packed.resize(
-      entropy::pack(entropy::grid_tables(4, false), symbols.data(), 128, entropy::kPackRoom, packed.data()));
+  packed.resize(entropy::pack(entropy::integer_tables(4, false), symbols.data(), 128, entropy::kPackRoom,
+                              packed.data()));
   ASSERT_GT(packed.size(), 128u);
   packed.insert(packed.end(), wire.begin(), wire.begin() + 4);
   EXPECT_EQ(row.decode_guarded(packed, 256), Decoded::malformed);

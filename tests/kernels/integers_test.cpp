@@ -169,7 +169,7 @@ TEST(Integers, variance_of_qsgd_is_within_the_papers_bound) {
     }
 }
 
-TEST(Integers, of_values_on_the_grid_are_exact) {
+TEST(Integers, whole_steps_are_exact) {
   for_each_integer_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
     const Format format = format_of(row);
