@@ -193,7 +193,7 @@ class FftChunk {
       most = L::greatest_magnitude(most, L::load(bytes(parts_ + i), Whole{}));
     const Word top = range_.within(range_.rounded(std::bit_cast<Word>(most.greatest_of_lanes())));
     std::memcpy(top_at, &top, sizeof top);
-    const RangeCoder<T> coder(range_, top);
+    const RangeCoder<T, L> coder(range_, top);
     for (std::size_t i = 0; i < parts; i += kLanes) {
       const auto rounded = coder.rounded(L::load(bytes(parts_ + i), Whole{}));
       rounded.value.store(bytes(parts_ + i), Whole{});
@@ -239,7 +239,7 @@ class FftChunk {
         finite &= L::load(bytes(parts_ + i), Whole{}).finite().bits();
       return finite == Whole::bits;
     }
-    const RangeCoder<T> coder(range_, top);
+    const RangeCoder<T, L> coder(range_, top);
     for (std::size_t i = 0; i < parts; i += kLanes) {
       Bytes codes;
       if (parts - i >= kLanes) {

@@ -6,6 +6,7 @@
 // them. Or stochastic: up with a probability equal to the part that is lost otherwise, so that the mean over
 // calls is the element itself within 2^-24 of it; values beyond the greatest become it.
 #pragma once
+#include "kernels/halves/dither-inl.hpp"
 #include "kernels/halves/host-inl.hpp"
 
 struct Bf16 : HalfCodec<Bf16, Bf16Format> {
@@ -21,15 +22,9 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
   static constexpr bool unbiased(const Params& p) { return stochastic(p); }
   static constexpr double error_bound(const Params& p) { return stochastic(p) ? 0x1p-7 : 0x1p-8; }
 
-  // Bfloat16s. Doubles that are no normal floats are rounded twice.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
-    using L = Lanes<T>;
-    constexpr int kDropped = std::numeric_limits<T>::digits - 1 - 7;
-    constexpr auto kKept = ~((typename L::Bits{1} << kDropped) - 1);
-    const L most = L::all(static_cast<T>(0x1.fep127));
-    const L rounded = v.bits_add(bits.bits_left(kDropped - 16)).bits_and(L::all_bits(kKept));
-    return rounded.clamped(L::all(T{0}) - most, most);
+    return dithered_bf16<T>(v, bits);
   }
   template <class T>
   static MQ_INLINE void put_exact(const Lanes<float>& v, std::byte* codes) requires std::is_same_v<T, float> {

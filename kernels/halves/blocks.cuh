@@ -1,11 +1,13 @@
-// bf16(round=stochastic) and f16(scale=block) on a GPU: twins of Bf16::dithered in halves/bf16.hpp and of
-// ScaledHalves in halves/f16.hpp.
+// bf16(round=stochastic) and f16(scale=block) on a GPU. Scales are in halves.hpp, rounding at random is in
+// dither-inl.hpp; the host's loops are in bf16.hpp and f16.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
+#include "kernels/cuda/lane.cuh"
 #include "kernels/halves/halves.hpp"
 
 namespace mq::simt {
+#include "kernels/halves/dither-inl.hpp"
 
 // The codes of this lane's quad of a row, two bytes each, at any address.
 template <class Source>
@@ -27,19 +29,16 @@ MQ_DEVICE Quad<std::uint16_t> take_halves(const Target& target, const std::byte*
 }
 
 template <class Element>
-struct DitheredBlocks {
+struct DitheredBf16Blocks {
   using T = Element;
+  using L = Lane<T>;
   using Settings = kernels::block_rows::Fixed;
-  using Word = typename BitsOf<T>::Word;
-  static constexpr int kDropped = (sizeof(T) == 4 ? 23 : 52) - 7;
-  static constexpr Word kKept = ~((Word{1} << kDropped) - 1);
 
   static MQ_DEVICE std::uint32_t bytes(Settings, std::uint32_t n) { return 2 * n; }
 
   template <class Source>
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
-    const T most = static_cast<T>(0x1.fep127);
     std::uint32_t nonfinite = 0;
     BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
       Quad<std::uint16_t> codes;
@@ -49,9 +48,8 @@ struct DitheredBlocks {
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const bool finite = is_finite(v.of[j]);
-        const Word dither = static_cast<Word>(noise[j]) << (kDropped - 16);
-        const T rounded = bits_as<T>((bits_as<Word>(v.of[j]) + dither) & kKept);
-        codes.of[j] = Bf16Code::from(as_float(finite ? smaller(greater(rounded, -most), most) : v.of[j]));
+        const T rounded = finite ? dithered_bf16<T>(L{v.of[j]}, L::all_bits(noise[j])).v : v.of[j];
+        codes.of[j] = Bf16Code::from(as_float(rounded));
         const T decoded = from_float<T>(Bf16Code::to(codes.of[j]));
         error.of[j] = is_finite(decoded) ? v.of[j] - decoded : T{0};
         nonfinite += !finite;
@@ -75,13 +73,12 @@ struct DitheredBlocks {
 };
 
 template <class Element>
-struct ScaledHalfBlocks {
+struct ScaledF16Blocks {
   using T = Element;
   using Settings = kernels::block_rows::Fixed;
-  using Word = typename BitsOf<T>::Word;
   using Wire = kernels::ScaledHalfWire<T>;
   using Scale = typename Wire::Scale;
-  static constexpr int kMantissa = sizeof(T) == 4 ? 23 : 52;
+  using Numbers = kernels::FloatBits<T>;
 
   static MQ_DEVICE std::uint32_t bytes(Settings, std::uint32_t n) {
     return static_cast<std::uint32_t>(Wire::bytes(n));
@@ -90,12 +87,12 @@ struct ScaledHalfBlocks {
   template <class Source>
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom&, std::byte* wire) {
     BlockQuads<Source> quads(source);
-    const int field = static_cast<int>(quads.greatest_finite(quads.greatest()) >> kMantissa);
-    const int scale = smaller(greater(field, Wire::kTop + 1), Wire::kGreatest) - Wire::kTop;
+    const auto most = quads.greatest_finite(quads.greatest());
+    const int scale = Wire::scale_of(static_cast<int>(most >> Numbers::kMantissa));
     if (lane() == 0)
       for (std::uint32_t i = 0; i < sizeof(Scale); ++i) wire[i] = static_cast<std::byte>(scale >> (8 * i));
     wire += sizeof(Scale);
-    const T up = power(Wire::kGreatest - scale), most = static_cast<T>(0x1.ffcp14);
+    const T up = Wire::up(scale);
     std::uint32_t nonfinite = 0;
     quads.each([&](std::uint32_t row, const Quad<T>& v) {
       Quad<std::uint16_t> codes;
@@ -104,8 +101,7 @@ struct ScaledHalfBlocks {
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const bool finite = is_finite(v.of[j]);
         T scaled = product(v.of[j], up);
-        // Rounding up must not decode to more than the greatest number of T.
-        if (finite && scale == Wire::kGreatest - Wire::kTop) scaled = smaller(greater(scaled, -most), most);
+        if (finite && Wire::clamps(scale)) scaled = smaller(greater(scaled, -Wire::kMost), Wire::kMost);
         codes.of[j] = F16Code::from(as_float(scaled));
         error.of[j] = finite ? v.of[j] - decoded(codes.of[j], scale) : T{0};
         nonfinite += !finite;
@@ -120,7 +116,7 @@ struct ScaledHalfBlocks {
   static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     int scale = 0;
     for (std::uint32_t i = 0; i < sizeof(Scale); ++i) scale |= static_cast<int>(wire[i]) << (8 * i);
-    if (scale < 1 || scale > Wire::kGreatest - Wire::kTop) return false;
+    if (!Wire::in_range(scale)) return false;
     wire += sizeof(Scale);
     target.put_rows([&](std::uint32_t row) {
       const auto codes = take_halves(target, wire, row);
@@ -132,16 +128,14 @@ struct ScaledHalfBlocks {
   }
 
  private:
-  // 2^(field - bias).
-  static MQ_DEVICE T power(int field) { return bits_as<T>(static_cast<Word>(field) << kMantissa); }
   // v f. A NaN keeps its payload, as on x86.
   static MQ_DEVICE T product(T v, T f) { return v == v ? v * f : quiet(v); }
   static MQ_DEVICE T decoded(std::uint16_t code, int scale) {
-    return product(from_float<T>(F16Code::to(code)), power(scale));
+    return product(from_float<T>(F16Code::to(code)), Numbers::power_of_field(scale));
   }
 };
 
 }  // namespace mq::simt
 
-MQ_BLOCK_KERNELS(dithered_bf16, DitheredBlocks)
-MQ_BLOCK_KERNELS(scaled_f16, ScaledHalfBlocks)
+MQ_BLOCK_KERNELS(dithered_bf16, DitheredBf16Blocks)
+MQ_BLOCK_KERNELS(scaled_f16, ScaledF16Blocks)

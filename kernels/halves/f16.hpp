@@ -17,19 +17,14 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
   using Bits = typename L::Bits;
-  using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
-  static constexpr std::size_t kBlock = 256, kGroupBytes = kLanes * sizeof(T), kCodes = kLanes * 2;
-  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1, kTop = 14;
-  static constexpr int kGreatest = 2 * std::numeric_limits<T>::max_exponent - 2;  // exponent field
+  using Wire = ScaledHalfWire<T>;
+  using Scale = typename Wire::Scale;
+  static constexpr std::size_t kBlock = Wire::kBlock, kGroupBytes = kLanes * sizeof(T), kCodes = kLanes * 2;
 
-  static std::size_t wire_bytes(std::size_t n, const Params&) {
-    return 2 * n + (n + kBlock - 1) / kBlock * sizeof(Scale);
-  }
+  static std::size_t wire_bytes(std::size_t n, const Params&) { return Wire::bytes(n); }
 
  private:
   friend RowFunctions<ScaledHalves>;
-
-  static MQ_INLINE T power(int field) { return std::bit_cast<T>(static_cast<Bits>(field) << kMantissa); }
 
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
@@ -38,8 +33,7 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
       const std::size_t n = std::min(kBlock, a.n - begin), whole = n / kLanes, rest = n % kLanes;
       const auto source = Source<T, F>::at(a, begin);
-      const int field = std::clamp(exponent_of(source, n), kTop + 1, kGreatest);
-      const auto scale = static_cast<Scale>(field - kTop);
+      const auto scale = static_cast<Scale>(Wire::scale_of(exponent_of(source, n)));
       std::memcpy(wire, &scale, sizeof scale);
       wire += sizeof scale;
       for (std::size_t g = 0; g < whole; ++g)
@@ -67,17 +61,16 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
     T most = greatest([](const L& v) { return v; });
     if (!std::isfinite(most)) [[unlikely]]
       most = greatest([](const L& v) { return L::select(v.finite(), v, L::all(T{0})); });
-    return static_cast<int>(std::bit_cast<Bits>(most) >> kMantissa);
+    return static_cast<int>(std::bit_cast<Bits>(most) >> FloatBits<T>::kMantissa);
   }
 
   template <Feedback F, class W>
   static MQ_INLINE std::uint64_t encode_group(const Source<T, F>& source, std::size_t g, Scale scale,
                                               std::byte* codes, W width) {
     const L v = source.v(g, width);
-    L scaled = v * L::all(power(kGreatest - scale));
-    if (scale == kGreatest - kTop) [[unlikely]] {
-      // Rounding up must not decode to more than the greatest number of T.
-      const L most = L::all(T{0x1.ffcp14});
+    L scaled = v * L::all(Wire::up(scale));
+    if (Wire::clamps(scale)) [[unlikely]] {
+      const L most = L::all(Wire::kMost);
       scaled = L::select(v.finite(), scaled.clamped(L::all(T{0}) - most, most), v);
     }
     Halves<F16Format>::store(cast_lanes<float>(scaled), codes, width);
@@ -88,7 +81,7 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
 
   template <class W>
   static MQ_INLINE L decoded(const std::byte* codes, Scale scale, W width) {
-    return cast_lanes<T>(Halves<F16Format>::load(codes, width)) * L::all(power(scale));
+    return cast_lanes<T>(Halves<F16Format>::load(codes, width)) * L::all(FloatBits<T>::power_of_field(scale));
   }
 
   template <bool kAdd>
@@ -100,7 +93,7 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
       const std::size_t n = std::min(kBlock, a.n - begin), whole = n / kLanes, rest = n % kLanes;
       Scale scale;
       std::memcpy(&scale, wire, sizeof scale);
-      if (scale < 1 || scale > kGreatest - kTop) return Decoded::malformed;
+      if (!Wire::in_range(scale)) return Decoded::malformed;
       const std::byte* const codes = wire + sizeof scale;
       std::byte* const out = x + begin * sizeof(T);
       const std::byte* const from = kAdd ? base + begin * sizeof(T) : nullptr;

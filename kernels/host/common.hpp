@@ -31,6 +31,8 @@
 #include "kernels/convert.hpp"
 #include "kernels/entropy/stage.hpp"
 #include "kernels/fft/fourier.hpp"
+#include "kernels/float_bits.hpp"
+#include "kernels/halves/halves.hpp"
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/integers/integers.hpp"

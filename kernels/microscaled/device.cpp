@@ -25,8 +25,8 @@ struct Microscaled {
   }
 };
 
-struct TwoScales : block_rows::WithoutSettings<TwoScaleWire> {
-  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(two_scales);
+struct NvFp4 : block_rows::WithoutSettings<NvFp4Wire> {
+  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(nvfp4);
 };
 
 }  // namespace
@@ -35,6 +35,6 @@ constinit const DeviceRow mxfp8_device_row = block_rows::row<Microscaled<&mxfp8_
 constinit const DeviceRow mxfp6_device_row = block_rows::row<Microscaled<&mxfp6_format>>();
 constinit const DeviceRow mxfp4_device_row = block_rows::row<Microscaled<&mxfp4_format>>();
 constinit const DeviceRow minifloat_device_row = block_rows::row<Microscaled<&minifloat_format>>();
-constinit const DeviceRow nvfp4_device_row = block_rows::row<TwoScales>();
+constinit const DeviceRow nvfp4_device_row = block_rows::row<NvFp4>();
 
 }  // namespace mq::kernels

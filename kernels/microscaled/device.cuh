@@ -1,5 +1,5 @@
-// mxfp8, mxfp6, mxfp4 and minifloat on a GPU: the device twin of the host's family Microscaled. A group of 32
-// elements is what a warp has in its lanes.
+// mxfp8, mxfp6, mxfp4 and minifloat on a GPU: the host's loops are in host-inl.hpp. Eight lanes have a group
+// of 32 elements.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
@@ -7,12 +7,12 @@
 
 namespace mq::simt {
 
-// One small float at a time: the host's SmallFloats (microscaled/floats-inl.hpp).
+// One small float at a time. Elements are scaled first and then rounded; the host's SmallFloats
+// (floats-inl.hpp) round 32 with a unit that has the scale of their group in it.
 template <class T>
 struct SmallFloatCoder {
+  using Numbers = kernels::FloatBits<T>;
   using Word = typename BitsOf<T>::Word;
-  static constexpr int kMantissa = sizeof(T) == 4 ? 23 : 52;
-  static constexpr Word kBias = sizeof(T) == 4 ? 127 : 1023;
 
   kernels::SmallFloat format;
   int drop;
@@ -21,16 +21,13 @@ struct SmallFloatCoder {
 
   explicit MQ_DEVICE SmallFloatCoder(const kernels::SmallFloat& f)
       : format(f),
-        drop(kMantissa - f.mantissa),
-        offset((kBias - 1 + static_cast<Word>(static_cast<std::int64_t>(f.least()))) << f.mantissa),
-        least(power(f.least())),
-        half_least(power(f.least() - 1)),
-        rounder(T{1.5F} * power(drop)),
-        most(value(f.max_code)) {}
+        drop(f.dropped<T>()),
+        offset(f.offset<T>()),
+        least(Numbers::power(f.least())),
+        half_least(Numbers::power(f.least() - 1)),
+        rounder(T{1.5F} * Numbers::power(drop)),
+        most(f.magnitude<T>(f.max_code)) {}
 
-  static MQ_DEVICE T power(int exponent) {
-    return bits_as<T>((kBias + static_cast<Word>(static_cast<std::int64_t>(exponent))) << kMantissa);
-  }
   static MQ_DEVICE T magnitude_of(T v) { return bits_as<T>(bits_as<Word>(v) & ~BitsOf<T>::kSign); }
   static MQ_DEVICE T with_sign(T magnitude, T v) {
     return bits_as<T>(bits_as<Word>(magnitude) | (bits_as<Word>(v) & BitsOf<T>::kSign));
@@ -59,26 +56,6 @@ struct SmallFloatCoder {
   }
 };
 
-// The code of an element of a marked group (kernels::LaneMark); keeps: there is a residual, where finite ones
-// stay.
-template <class T>
-MQ_DEVICE std::uint32_t mark_of(T v, bool keeps) {
-  using Mark = kernels::LaneMark;
-  const Mark mark = is_finite(v) ? (keeps ? Mark::kept : Mark::nan)
-                    : v != v     ? Mark::nan
-                    : v > T{0}   ? Mark::above
-                                 : Mark::below;
-  return static_cast<std::uint32_t>(mark);
-}
-MQ_DEVICE bool is_mark(std::uint32_t code) {
-  return code <= static_cast<std::uint32_t>(kernels::LaneMark::below);
-}
-template <class T>
-MQ_DEVICE T marked_value(std::uint32_t code) {
-  constexpr T kValues[]{T{0}, nan_value<T>(), infinite_value<T>(), -infinite_value<T>()};
-  return kValues[code % 4];
-}
-
 template <class Element>
 struct MicroscaledBlocks {
   using T = Element;
@@ -87,6 +64,7 @@ struct MicroscaledBlocks {
   using Scale = typename Format::Scale;
   using Coder = SmallFloatCoder<T>;
   using Word = typename BitsOf<T>::Word;
+  using Numbers = kernels::FloatBits<T>;
 
   static MQ_DEVICE std::uint32_t bytes(const Settings& format, std::uint32_t n) {
     return static_cast<std::uint32_t>(Format::wire_bytes(format, n));
@@ -131,8 +109,9 @@ struct MicroscaledBlocks {
         most = greater(most, bits_as<Word>(Coder::magnitude_of(v.of[j])));
       most = greatest_of_group(most);
       const bool marked = most >= BitsOf<T>::kInf;
-      const int scale = greater(static_cast<int>(most >> Coder::kMantissa) - format.greatest(), 0);
-      const T up = field(2 * static_cast<int>(Coder::kBias) - scale), down = field(scale);
+      const int scale = greater(static_cast<int>(most >> Numbers::kMantissa) - format.greatest(), 0);
+      const T up = Numbers::power_of_field(2 * static_cast<int>(Numbers::kBias) - scale),
+              down = Numbers::power_of_field(scale);
       std::uint32_t codes[kQuad];
       Quad<T> error;
       MQ_UNROLL(4)
@@ -145,7 +124,7 @@ struct MicroscaledBlocks {
         for (std::uint32_t j = 0; j < kQuad; ++j) {
           const bool finite = is_finite(v.of[j]);
           if (marked) error.of[j] = finite ? v.of[j] : T{0};
-          if (marked) codes[j] = source.has(row, j) ? mark_of(v.of[j], source.keeps) : 0;
+          if (marked) codes[j] = source.has(row, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
           nonfinite += !finite;
         }
       }
@@ -169,7 +148,7 @@ struct MicroscaledBlocks {
       const std::uint32_t codes = unpack_row<kBits>(wire + 4 * row * stride, stride, format.bits(), exists);
       const Scale scale = exists ? get_scale(scales + (4 * row + lane() / 8) * sizeof(Scale)) : Scale{0};
       const bool marked = scale == Format::kMarked;
-      const T by = field(scale);
+      const T by = Numbers::power_of_field(scale);
       Quad<T> v;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
@@ -178,13 +157,13 @@ struct MicroscaledBlocks {
         ok &= marked || (code & (format.sign() - 1)) <= format.max_code;
         v.of[j] = coder.value(code) * by;
       }
-      ok &= marked || static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
+      ok &= marked || Format::in_range(scale, format);
       if (any(marked)) {
         const bool some = greatest_of_group(codes) != 0;
         for (std::uint32_t j = 0; j < kQuad; ++j) {
           if (!marked) continue;
-          ok &= some && is_mark(byte_of(codes, j));
-          v.of[j] = marked_value<T>(byte_of(codes, j));
+          ok &= some && kernels::is_lane_mark(byte_of(codes, j));
+          v.of[j] = kernels::lane_mark_value<T>(byte_of(codes, j));
         }
       }
       return v;
@@ -192,10 +171,6 @@ struct MicroscaledBlocks {
     return !any(!ok);
   }
 
-  // 2^(f - bias), also where that is subnormal.
-  static MQ_DEVICE T field(int f) {
-    return bits_as<T>(f > 0 ? static_cast<Word>(f) << Coder::kMantissa : Word{1} << (Coder::kMantissa - 1));
-  }
   static MQ_DEVICE void set_scale(std::byte* at, Scale scale) {
     for (std::uint32_t i = 0; i < sizeof scale; ++i) at[i] = static_cast<std::byte>(scale >> (8 * i));
   }

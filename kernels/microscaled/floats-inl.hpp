@@ -8,8 +8,8 @@ class SmallFloats {
   using L = Lanes<T>;
   using N = Native<T>;
   using Bits = typename L::Bits;
-  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
-  static constexpr Bits kBias = std::numeric_limits<T>::max_exponent - 1;
+  static constexpr int kMantissa = FloatBits<T>::kMantissa;
+  static constexpr Bits kBias = FloatBits<T>::kBias;
   static constexpr Bits kSign = Bits{1} << (8 * sizeof(T) - 1);
 
   // What elements are rounded with, in units of a power of two.
@@ -23,27 +23,12 @@ class SmallFloats {
 
   explicit MQ_INLINE SmallFloats(const SmallFloat& format)
       : format_(format),
-        drop_(kMantissa - format.mantissa),
-        least_(L::all(power(format.least()))),
-        one_{least_, L::all(value(format, format.max_code)), rounder(L::all_bits(kBias))},
-        offset_((kBias - 1 + static_cast<Bits>(static_cast<std::int64_t>(format.least())))
-                << format.mantissa),
+        drop_(format.dropped<T>()),
+        least_(L::all(FloatBits<T>::power(format.least()))),
+        one_{least_, L::all(format.magnitude<T>(format.max_code)), rounder(L::all_bits(kBias))},
+        offset_(format.offset<T>()),
         halves_(format.max_code >> format.mantissa < (1u << kHalfExponent) - 1),
-        scale_(L::all(power((1 << (kHalfExponent - 1)) - (1 << (format.exponent - 1))))) {}
-
-  // 2^exponent, of a normal number.
-  static MQ_INLINE T power(int exponent) {
-    return std::bit_cast<T>((kBias + static_cast<Bits>(static_cast<std::int64_t>(exponent))) << kMantissa);
-  }
-  // What a code without its sign stands for.
-  static MQ_INLINE T value(const SmallFloat& format, std::uint32_t code) {
-    const int shift = kMantissa - format.mantissa;
-    const Bits least = (kBias - 1 + static_cast<Bits>(static_cast<std::int64_t>(format.least())))
-                       << kMantissa;
-    const T normal = std::bit_cast<T>((Bits{code} << shift) + least);
-    const T subnormal = normal + normal - power(format.least());
-    return subnormal < normal ? subnormal : normal;
-  }
+        scale_(L::all(FloatBits<T>::power((1 << (kHalfExponent - 1)) - (1 << (format.exponent - 1))))) {}
 
   // The unit 1, and that of groups whose unit has this exponent field.
   MQ_INLINE const Unit& one() const { return one_; }
@@ -98,7 +83,7 @@ class SmallFloats {
   MQ_INLINE L rounder(const L& field) const {
     const L bias = field.bits_add(L::all_bits(static_cast<Bits>(static_cast<std::int64_t>(format_.least()))))
                        .bits_left(format_.mantissa);
-    return L::all_bits(std::bit_cast<Bits>(T{1.5} * power(drop_)) + 256)
+    return L::all_bits(std::bit_cast<Bits>(T{1.5} * FloatBits<T>::power(drop_)) + 256)
         .bits_subtract(bias.bits_and(L::all_bits(0xff)));
   }
 

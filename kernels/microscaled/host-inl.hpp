@@ -92,8 +92,9 @@ struct MicroscaledLoops {
                         .bits_right(Coder::kMantissa)
                         .bits_subtract(L::all_bits(greatest));
     const L power = field.bits_left(Coder::kMantissa);
-    const std::uint32_t near = power.at_least(L::all(power_of(coder.least_field()))).bits() &
-                               ~power.at_least(L::all(power_of(coder.greatest_field() + 1))).bits();
+    const std::uint32_t near =
+        power.at_least(L::all(FloatBits<T>::power_of_field(coder.least_field()))).bits() &
+        ~power.at_least(L::all(FloatBits<T>::power_of_field(coder.greatest_field() + 1))).bits();
     const auto unit = coder.unit(L::select(L::mask_of(near), field, L::all_bits(Coder::kBias)));
     Scales scales;
     scales.marked = ~measured.finite().bits();
@@ -134,16 +135,11 @@ struct MicroscaledLoops {
     const Coder coder(format);
     const int field = scales.code[at];
     const auto rounded =
-        coder.rounded(v * L::all(power_of(2 * static_cast<int>(Coder::kBias) - field)), scales.unit(at));
-    source.keep(g, v - rounded.value * L::all(power_of(field)), width);
+        coder.rounded(v * L::all(FloatBits<T>::power_of_field(2 * static_cast<int>(Coder::kBias) - field)),
+                      scales.unit(at));
+    source.keep(g, v - rounded.value * L::all(FloatBits<T>::power_of_field(field)), width);
     pack(code, format.bits(), keep_bytes(Coder::codes(rounded, format.bits()), width.bits));
     return 0;
-  }
-
-  // 2^(field - bias), also where that is subnormal.
-  static MQ_INLINE T power_of(int field) {
-    const Bits normal = static_cast<Bits>(field) << Coder::kMantissa;
-    return std::bit_cast<T>(field > 0 ? normal : Bits{1} << (Coder::kMantissa - 1));
   }
 
   template <bool kAdd>
@@ -165,7 +161,7 @@ struct MicroscaledLoops {
           if constexpr (std::is_same_v<decltype(store), Whole>) ask_ahead<T>(x + at, 0);
           const Bytes code = unpack(codes + g * group_bytes(format), format.bits());
           ok &= scale == kMarked || valid(scale, code, format);
-          L decoded = coder.values(code) * L::all(power_of(scale));
+          L decoded = coder.values(code) * L::all(FloatBits<T>::power_of_field(scale));
           if (scale == kMarked) [[unlikely]]
             decoded = with_marks(decoded, code, g < whole ? Whole::bits : Part{rest}.bits, ok);
           if (g < whole) {
@@ -195,7 +191,7 @@ struct MicroscaledLoops {
 
   // Whether encode can have written this scale and these codes.
   static MQ_INLINE bool valid(Scale scale, const Bytes& codes, const SmallFloat& format) {
-    const bool in_range = static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
+    const bool in_range = Format::in_range(scale, format);
     if (format.max_code == format.sign() - 1) return in_range;  // all codes are numbers
     return in_range && !any_above(codes, static_cast<std::uint8_t>(format.sign() - 1),
                                   static_cast<std::uint8_t>(format.max_code));

@@ -3,9 +3,8 @@
 #pragma once
 #include "kernels/host/packed-inl.hpp"
 
-// The marks of these lanes of v; 0 in the others. With a residual, finite elements stay in it and decode to
-// 0. Without a residual they would be lost unnoticed, so they decode to NaN. Adds the number of lanes that
-// are not finite.
+// The marks of these lanes of v (microscaled.hpp); 0 in the others. Adds the number of lanes that are not
+// finite.
 template <class T>
 Bytes mark_codes(const Lanes<T>& v, std::uint32_t lanes, bool has_residual, std::uint64_t& nonfinite) {
   T lane[kLanes];
@@ -13,12 +12,8 @@ Bytes mark_codes(const Lanes<T>& v, std::uint32_t lanes, bool has_residual, std:
   std::byte marks[kLanes] = {};
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(lanes));
-    const bool finite = std::isfinite(lane[i]);
-    nonfinite += !finite;
-    marks[i] = static_cast<std::byte>(finite                ? (has_residual ? LaneMark::kept : LaneMark::nan)
-                                      : std::isnan(lane[i]) ? LaneMark::nan
-                                      : lane[i] > 0         ? LaneMark::above
-                                                            : LaneMark::below);
+    nonfinite += !is_finite(lane[i]);
+    marks[i] = std::byte{lane_mark(lane[i], has_residual)};
   }
   return load_bytes(marks);
 }
@@ -27,8 +22,6 @@ Bytes mark_codes(const Lanes<T>& v, std::uint32_t lanes, bool has_residual, std:
 // is marked.
 template <class T>
 Lanes<T> with_marks(const Lanes<T>& decoded, const Bytes& codes, std::uint32_t lanes, bool& ok) {
-  constexpr T kInf = std::numeric_limits<T>::infinity();
-  constexpr T kValues[]{T{0}, std::numeric_limits<T>::quiet_NaN(), kInf, -kInf};
   std::byte code[kLanes];
   store_bytes(code, codes);
   T lane[kLanes];
@@ -36,10 +29,10 @@ Lanes<T> with_marks(const Lanes<T>& decoded, const Bytes& codes, std::uint32_t l
   bool any = false;
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(lanes));
-    const auto mark = std::to_integer<std::size_t>(code[i]);
-    ok &= mark < std::size(kValues);
+    const auto mark = std::to_integer<std::uint32_t>(code[i]);
+    ok &= is_lane_mark(mark);
     any |= mark != 0;
-    lane[i] = kValues[mark % std::size(kValues)];
+    lane[i] = lane_mark_value<T>(mark);
   }
   ok &= any;
   return Lanes<T>::load(reinterpret_cast<const std::byte*>(lane), Whole{});

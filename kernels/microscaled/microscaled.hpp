@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/codec.hpp"
+#include "kernels/float_bits.hpp"
 #include "kernels/hd.hpp"
 
 namespace mq::kernels {
@@ -21,6 +22,24 @@ struct SmallFloat {
   // The exponents of the least and of the greatest normal number.
   MQ_HD constexpr int least() const { return 2 - (1 << (exponent - 1)); }
   MQ_HD constexpr int greatest() const { return static_cast<int>(max_code >> mantissa) - 1 + least(); }
+  // Bits that a mantissa of T has more.
+  template <class T>
+  MQ_HD constexpr int dropped() const {
+    return FloatBits<T>::kMantissa - mantissa;
+  }
+  // A code of a normal number plus this is the number's bit pattern, without the dropped bits.
+  template <class T>
+  MQ_HD constexpr typename FloatBits<T>::Word offset() const {
+    using Word = typename FloatBits<T>::Word;
+    return (FloatBits<T>::kBias - 1 + static_cast<Word>(static_cast<std::int64_t>(least()))) << mantissa;
+  }
+  // What a code without its sign stands for.
+  template <class T>
+  MQ_HD constexpr T magnitude(std::uint32_t code) const {
+    const T normal = __builtin_bit_cast(T, (code + offset<T>()) << dropped<T>());
+    const T subnormal = normal + normal - FloatBits<T>::power(least());
+    return subnormal < normal ? subnormal : normal;
+  }
   constexpr bool operator==(const SmallFloat&) const = default;
 };
 
@@ -47,6 +66,10 @@ struct Microscale {
   using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
   static constexpr Scale kMarked = static_cast<Scale>(~Scale{0});
   static constexpr std::size_t kBlock = 256;
+  // Whether encode can have written this scale, but for kMarked.
+  MQ_HD static constexpr bool in_range(Scale scale, const SmallFloat& format) {
+    return static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(FloatBits<T>::kBias);
+  }
   MQ_HD static constexpr std::size_t group_bytes(const SmallFloat& format) {
     return 4 * static_cast<std::size_t>(format.bits());
   }
@@ -57,7 +80,7 @@ struct Microscale {
 // How codec nvfp4 cuts a vector: blocks with a unit, then a byte of scale for each 16 elements, an even
 // number of them, then the codes.
 template <class T>
-struct TwoScaleWire {
+struct NvFp4Wire {
   static constexpr std::size_t kBlock = 1024, kGroup = 32,
                                kCodeBytes = 16;  // of a group, which has two scales
   static constexpr std::uint8_t kMarked = 0x7f;
@@ -67,8 +90,37 @@ struct TwoScaleWire {
   MQ_HD static constexpr std::size_t bytes(std::size_t n) {
     return (n + kBlock - 1) / kBlock * sizeof(T) + groups(n) * (2 + kCodeBytes);
   }
+  // Whether the greatest value of a block with this unit is a number of T.
+  MQ_HD static constexpr bool in_range(T unit) { return is_finite(kMostScale * unit * kMostCode); }
+  // The unit of a block with this greatest finite magnitude.
+  MQ_HD static constexpr T unit_of(T greatest) {
+    const T unit = greatest < kTiny ? T{0} : greatest / (kMostCode * kMostScale);
+    return in_range(unit) ? unit : unit * static_cast<T>(1 - 0x1p-20);
+  }
 };
+
 // What a code of an element of a marked group says.
 enum class LaneMark : std::uint8_t { kept, nan, above, below };
+
+// keeps: there is a residual, where finite elements stay; they decode to 0. Without a residual they would be
+// lost unnoticed, so they decode to NaN.
+template <class T>
+MQ_HD constexpr std::uint8_t lane_mark(T v, bool keeps) {
+  const LaneMark mark = is_finite(v) ? (keeps ? LaneMark::kept : LaneMark::nan)
+                        : v != v     ? LaneMark::nan
+                        : v > T{0}   ? LaneMark::above
+                                     : LaneMark::below;
+  return static_cast<std::uint8_t>(mark);
+}
+MQ_HD constexpr bool is_lane_mark(std::uint32_t code) {
+  return code <= static_cast<std::uint32_t>(LaneMark::below);
+}
+// What a mark decodes to; anything for other codes.
+template <class T>
+MQ_HD constexpr T lane_mark_value(std::uint32_t code) {
+  constexpr T kInf = std::numeric_limits<T>::infinity();
+  constexpr T kValues[]{T{0}, std::numeric_limits<T>::quiet_NaN(), kInf, -kInf};
+  return kValues[code % 4];
+}
 
 }  // namespace mq::kernels

@@ -1,5 +1,5 @@
-// nvfp4 on a GPU: the twin of microscaled/nvfp4.hpp. The 16 elements that share a scale are the quads of four
-// neighbouring lanes.
+// nvfp4 on a GPU: nvfp4.hpp describes it and has the host's loops. The 16 elements that share a scale are the
+// quads of four neighbouring lanes.
 #pragma once
 
 #include "kernels/microscaled/device.cuh"
@@ -7,10 +7,10 @@
 namespace mq::simt {
 
 template <class Element>
-struct TwoScaleBlocks {
+struct NvFp4Blocks {
   using T = Element;
   using Settings = kernels::block_rows::Fixed;
-  using Wire = kernels::TwoScaleWire<T>;
+  using Wire = kernels::NvFp4Wire<T>;
   using Coder = SmallFloatCoder<T>;
   using Word = typename BitsOf<T>::Word;
   // Coders of the elements and of the scales.
@@ -45,7 +45,7 @@ struct TwoScaleBlocks {
         if (k == row) most[k] = m;
       if (m < BitsOf<T>::kInf) of_block = greater(of_block, m);
     });
-    const T unit = unit_of(bits_as<T>(warp_max(of_block)));
+    const T unit = Wire::unit_of(bits_as<T>(warp_max(of_block)));
     if (lane() == 0) store(wire, unit);
     wire += sizeof(T);
     std::byte* const codes = wire + 2 * groups_of(source.n);
@@ -72,7 +72,7 @@ struct TwoScaleBlocks {
       }
       if (any(marked)) {
         for (std::uint32_t j = 0; j < kQuad; ++j) {
-          if (marked) code[j] = source.has(row, j) ? mark_of(v.of[j], source.keeps) : 0;
+          if (marked) code[j] = source.has(row, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
           nonfinite += !is_finite(v.of[j]);
         }
       }
@@ -90,7 +90,7 @@ struct TwoScaleBlocks {
   static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     const Coder coder = element_coder(), scaler = scale_coder();
     const T unit = load<T>(wire);
-    if ((bits_as<Word>(unit) & BitsOf<T>::kSign) != 0 || !in_range(unit)) return false;
+    if ((bits_as<Word>(unit) & BitsOf<T>::kSign) != 0 || !Wire::in_range(unit)) return false;
     wire += sizeof(T);
     const std::byte* const codes_of = wire + 2 * groups_of(target.n);
     bool ok = true;
@@ -114,8 +114,8 @@ struct TwoScaleBlocks {
         for (std::uint32_t d = 2; d > 0; d /= 2) some |= shuffle_xor(some, d);
         for (std::uint32_t j = 0; j < kQuad; ++j) {
           if (!marked) continue;
-          ok &= some != 0 && is_mark(byte_of(codes, j));
-          v.of[j] = marked_value<T>(byte_of(codes, j));
+          ok &= some != 0 && kernels::is_lane_mark(byte_of(codes, j));
+          v.of[j] = kernels::lane_mark_value<T>(byte_of(codes, j));
         }
       }
       return v;
@@ -127,14 +127,8 @@ struct TwoScaleBlocks {
   static constexpr std::uint32_t kRows = Wire::kBlock / kRow;
 
   static MQ_DEVICE Word pattern(T v) { return bits_as<Word>(v) & ~BitsOf<T>::kSign; }
-  static MQ_DEVICE bool in_range(T unit) { return is_finite(Wire::kMostScale * unit * Wire::kMostCode); }
-  static MQ_DEVICE T unit_of(T greatest) {
-    T unit = greatest < Wire::kTiny ? T{0} : greatest / (Wire::kMostCode * Wire::kMostScale);
-    if (!in_range(unit)) unit *= static_cast<T>(1 - 0x1p-20);
-    return unit;
-  }
 };
 
 }  // namespace mq::simt
 
-MQ_BLOCK_KERNELS(two_scales, TwoScaleBlocks)
+MQ_BLOCK_KERNELS(nvfp4, NvFp4Blocks)

@@ -19,22 +19,21 @@
 #include "kernels/microscaled/marks-inl.hpp"
 
 template <class T, class Q>
-struct TwoScales : RowFunctions<TwoScales<T, Q>> {
+struct NvFp4Loops : RowFunctions<NvFp4Loops<T, Q>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
-  using Wire = TwoScaleWire<T>;
+  using Wire = NvFp4Wire<T>;
   static constexpr std::size_t kBlock = Wire::kBlock, kMaxGroups = kBlock / kLanes,
                                kGroupBytes = kLanes * sizeof(T), kCodeBytes = Wire::kCodeBytes;
   // Coding asks for the next block's elements, so that they arrive meanwhile.
   static constexpr std::size_t kAskAhead = 16;
   static constexpr std::uint8_t kMarked = Wire::kMarked;
-  static constexpr T kTiny = Wire::kTiny, kMostCode = Wire::kMostCode, kMostScale = Wire::kMostScale;
 
   static std::size_t groups_of(std::size_t n) { return Wire::groups(n); }
   static std::size_t wire_bytes(std::size_t n, const Params&) { return Wire::bytes(n); }
 
  private:
-  friend RowFunctions<TwoScales>;
+  friend RowFunctions<NvFp4Loops>;
 
   // The scales of a block: as bytes, and as numbers in units of `unit`. Lane i is group i of 16.
   struct Scales {
@@ -102,10 +101,7 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       const L m = L::load(reinterpret_cast<const std::byte*>(most + at), Whole{});
       finite = L::greatest_magnitude(finite, L::select(m.finite(), m, L::all(T{0})));
     }
-    const T greatest = finite.greatest_of_lanes();
-    scales.unit = greatest < kTiny ? T{0} : greatest / (kMostCode * kMostScale);
-    // Rounding must not carry the greatest number beyond the range of T.
-    if (!std::isfinite(kMostScale * scales.unit * kMostCode)) scales.unit *= static_cast<T>(1 - 0x1p-20);
+    scales.unit = Wire::unit_of(finite.greatest_of_lanes());
     round_scales(scales, most);
     return scales;
   }
@@ -113,7 +109,7 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   static MQ_INLINE void round_scales(Scales& scales, const T* most) {
     const SmallFloats<T> coder(kE4M3);
     const L per_unit = L::all(scales.unit > T{0} ? T{1} / scales.unit : T{0}),
-            sixth = L::all(T{1} / kMostCode);
+            sixth = L::all(T{1} / Wire::kMostCode);
     for (std::size_t at = 0; at < 2 * kMaxGroups; at += kLanes) {
       const L m = L::load(reinterpret_cast<const std::byte*>(most + at), Whole{});
       const auto finite = m.finite();
@@ -185,7 +181,7 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
     std::memcpy(&scales.unit, wire, sizeof(T));
     std::memset(scales.code, 0, sizeof scales.code);
     std::memcpy(scales.code, wire + sizeof(T), 2 * groups);
-    if (std::signbit(scales.unit) || !std::isfinite(kMostScale * scales.unit * kMostCode)) return false;
+    if (std::signbit(scales.unit) || !Wire::in_range(scales.unit)) return false;
     for (std::size_t at = 0; at < 2 * kMaxGroups; at += kLanes) {
       const Bytes codes = load_bytes(scales.code + at);
       if (any_above(codes, 0xff, kMarked)) return false;
@@ -220,7 +216,7 @@ struct NvFp4 {
   static constexpr bool kLossless = false;
   static constexpr bool kMarksBlocks = true;
   template <class T>
-  using Family = TwoScales<T, NvFp4>;
+  using Family = NvFp4Loops<T, NvFp4>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return 1024; }
   static constexpr bool contraction(const Params&) { return true; }  // to the nearest value, 0 among them

@@ -1,53 +1,62 @@
-// The codes of one range (kernels/patterns/range.hpp), in registers. patterns/rangefloat.hpp describes them.
+// The arithmetic of natural and rangefloat, for host and GPU. V is Lanes<T> on the host, and Lane<T> on a GPU
+// (kernels/cuda/lane.cuh). natural.hpp and rangefloat.hpp describe the codecs.
 #pragma once
-#include "kernels/host/lanes-inl.hpp"
+#include "kernels/dither-inl.hpp"
 
-template <class T>
+// A power of two or 0, at random, with the sign of v. v is finite.
+template <class T, class V>
+MQ_MATH V dithered_power(const V& v, const V& bits) {
+  constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p127) : static_cast<T>(0x1p1023);
+  const V power = cut_at_random<kernels::FloatBits<T>::kMantissa>(v.abs(), bits);
+  return power.at_most(V::all(kMost)).bits_or(v.bits_and(V::all(-T{0})));
+}
+
+// The codes of one range (range.hpp).
+template <class T, class V>
 struct RangeCoder {
-  using L = Lanes<T>;
-  using Word = typename L::Bits;
+  using Word = typename V::Bits;
   int bits, drop;
-  L most, least, half_least;
+  V most, least, half_least;
   Word before;  // the cut pattern of code 0, if it were one more number
-  MQ_INLINE RangeCoder(const FloatRange<T>& format, Word top)
+  MQ_MATH RangeCoder(const kernels::FloatRange<T>& format, Word top)
       : bits(format.bits),
         drop(format.drop),
-        most(L::all_bits(top << drop)),
-        least(L::all_bits((top - format.codes + 1) << drop)),
-        half_least(least * L::all(T{0.5})),
+        most(V::all_bits(top << drop)),
+        least(V::all_bits((top - format.codes + 1) << drop)),
+        half_least(least * V::all(T{0.5})),
         before(top - format.codes) {}
 
-  MQ_INLINE Word sign() const { return Word{1} << (bits - 1); }
+  MQ_MATH Word sign() const { return Word{1} << (bits - 1); }
   // The codes of finite elements, and what they stand for.
   struct Rounded {
-    L code, value;
+    V code, value;
   };
-  MQ_INLINE Rounded rounded(const L& v) const {
-    const L magnitude = v.abs().at_most(most);
-    const L pattern = magnitude.not_below(least).bits_add(L::all_bits(Word{1} << (drop - 1)));
-    const L code = pattern.bits_right(drop).bits_subtract(L::all_bits(before));
-    const L value =
-        pattern.bits_and(L::all_bits(~((Word{1} << drop) - 1))).bits_or(v.bits_and(L::all(-T{0})));
+  MQ_MATH Rounded rounded(const V& v) const {
+    const V magnitude = v.abs().at_most(most);
+    const V pattern = magnitude.not_below(least).bits_add(V::all_bits(Word{1} << (drop - 1)));
+    const V code = pattern.bits_right(drop).bits_subtract(V::all_bits(before));
+    const V value =
+        pattern.bits_and(V::all_bits(~((Word{1} << drop) - 1))).bits_or(v.bits_and(V::all(-T{0})));
     const auto some = magnitude.at_least(half_least);
-    const L none = L::all(T{0});
-    return {L::select(some, with_sign(code, v), none), L::select(some, value, none)};
+    const V none = V::all(T{0});
+    return {V::select(some, with_sign(code, v), none), V::select(some, value, none)};
   }
-  MQ_INLINE L with_sign(const L& code, const L& v) const {
-    return code.bits_or(v.bits_right(static_cast<int>(8 * sizeof(T)) - bits).bits_and(L::all_bits(sign())));
+  MQ_MATH V with_sign(const V& code, const V& v) const {
+    return code.bits_or(v.bits_right(static_cast<int>(8 * sizeof(T)) - bits).bits_and(V::all_bits(sign())));
   }
   // Of lanes that are not finite.
-  MQ_INLINE L mark_of(const L& v) const {
-    return L::select(v.ordered(), with_sign(L::all_bits(sign() - 1), v), L::all_bits(sign()));
+  MQ_MATH V mark_of(const V& v) const {
+    return V::select(v.ordered(), with_sign(V::all_bits(sign() - 1), v), V::all_bits(sign()));
   }
-  MQ_INLINE L value_of(const L& code) const {
-    const L number = code.bits_and(L::all_bits(sign() - 1));
-    const L finite = number.bits_add(L::all_bits(before)).bits_left(drop);
-    const L magnitude = L::select(number.at_least(L::all_bits(sign() - 1)),
-                                  L::all(std::numeric_limits<T>::infinity()), finite);
-    const L minus = code.bits_left(static_cast<int>(8 * sizeof(T)) - bits).bits_and(L::all(-T{0}));
+  MQ_MATH V value_of(const V& code) const {
+    const V number = code.bits_and(V::all_bits(sign() - 1));
+    const V finite = number.bits_add(V::all_bits(before)).bits_left(drop);
+    const V magnitude = V::select(number.at_least(V::all_bits(sign() - 1)),
+                                  V::all(std::numeric_limits<T>::infinity()), finite);
+    const V minus = code.bits_left(static_cast<int>(8 * sizeof(T)) - bits).bits_and(V::all(-T{0}));
     const auto some = number.any_bit();
     // minus zero
-    const L none = L::select(code.any_bit(), L::all(std::numeric_limits<T>::quiet_NaN()), L::all(T{0}));
-    return L::select(some, magnitude.bits_or(minus), none);
+    const V none = V::select(code.any_bit(), V::all(std::numeric_limits<T>::quiet_NaN()), V::all(T{0}));
+    return V::select(some, magnitude.bits_or(minus), none);
   }
 };

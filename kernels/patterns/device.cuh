@@ -1,21 +1,23 @@
-// natural and rangefloat on a GPU: codes that are pieces of the elements' bit patterns. Twins of
-// patterns/natural.hpp and patterns/rangefloat.hpp.
+// natural and rangefloat on a GPU: codes that are pieces of the elements' bit patterns. Their arithmetic is
+// in coder-inl.hpp; the host's loops are in natural.hpp and rangefloat.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
+#include "kernels/cuda/lane.cuh"
 #include "kernels/patterns/natural_wire.hpp"
 #include "kernels/patterns/range.hpp"
 
 namespace mq::simt {
+#include "kernels/patterns/coder-inl.hpp"
 
 template <class Element>
 struct NaturalBlocks {
   using T = Element;
+  using L = Lane<T>;
   using Settings = kernels::block_rows::Fixed;
   using Word = typename BitsOf<T>::Word;
   using Wire = kernels::NaturalWire<T>;
-  static constexpr int kMantissa = sizeof(T) == 4 ? 23 : 52;
-  static constexpr Word kMost = BitsOf<T>::kInf - (Word{1} << kMantissa);  // the greatest power of two
+  static constexpr int kMantissa = kernels::FloatBits<T>::kMantissa;
 
   static MQ_DEVICE std::uint32_t bytes(Settings, std::uint32_t n) {
     return static_cast<std::uint32_t>(Wire::bytes(n));
@@ -32,10 +34,8 @@ struct NaturalBlocks {
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const bool exists = source.has(row, j), finite = is_finite(v.of[j]), is_nan = v.of[j] != v.of[j];
-        const Word bits = bits_as<Word>(v.of[j]), magnitude = bits & ~BitsOf<T>::kSign;
-        const Word dither = static_cast<Word>(noise[j]) << (kMantissa - 16);
-        const Word power = smaller((magnitude + dither) & BitsOf<T>::kInf, kMost);
-        const Word sent = finite ? power | (bits & BitsOf<T>::kSign) : bits;
+        const L element{v.of[j]};
+        const Word sent = (finite ? dithered_power<T>(element, L::all_bits(noise[j])) : element).bits();
         // minus zero is sent as zero
         negative[j] = exists && !(bits_as<T>(sent) >= T{0});
         field[j] =
@@ -90,6 +90,8 @@ struct NaturalBlocks {
 template <class Element>
 struct RangeFloatBlocks {
   using T = Element;
+  using L = Lane<T>;
+  using Coder = RangeCoder<T, L>;
   using Settings = kernels::FloatRange<T>;
   using Word = typename BitsOf<T>::Word;
 
@@ -131,45 +133,13 @@ struct RangeFloatBlocks {
         MQ_UNROLL(4)
         for (std::uint32_t j = 0; j < kQuad; ++j) {
           if (!target.has(row, j)) ok &= byte_of(codes, j) == 0;
-          v.of[j] = coder.value_of(byte_of(codes, j));
+          v.of[j] = coder.value_of(L::all_bits(byte_of(codes, j))).v;
         }
         return v;
       });
       return !any(!ok);
     });
   }
-
-  // The codes of numbers.
-  struct Coder {
-    int bits, drop;
-    Word before, most, least;  // the cut pattern of code 0, if it were one more number; patterns
-    MQ_DEVICE Coder(const Settings& range, Word top)
-        : bits(range.bits),
-          drop(range.drop),
-          before(top - range.codes),
-          most(top << drop),
-          least((top - range.codes + 1) << drop) {}
-
-    MQ_DEVICE std::uint32_t sign() const { return 1u << (bits - 1); }
-    static MQ_DEVICE bool is_negative(T v) { return (bits_as<Word>(v) & BitsOf<T>::kSign) != 0; }
-    // Patterns of magnitudes have their order.
-    MQ_DEVICE std::uint32_t code_of(T v) const {
-      const Word magnitude = smaller(bits_as<Word>(v) & ~BitsOf<T>::kSign, most);
-      if (!(bits_as<T>(magnitude) >= bits_as<T>(least) * T{0.5F})) return 0;
-      const Word pattern = greater(magnitude, least) + (Word{1} << (drop - 1));
-      return static_cast<std::uint32_t>((pattern >> drop) - before) | (is_negative(v) ? sign() : 0);
-    }
-    // The code of a number that is not finite.
-    MQ_DEVICE std::uint32_t mark_of(T v) const {
-      return v != v ? sign() : (sign() - 1) | (is_negative(v) ? sign() : 0);
-    }
-    MQ_DEVICE T value_of(std::uint32_t code) const {
-      const std::uint32_t number = code & (sign() - 1);
-      if (number == 0) return code != 0 ? nan_value<T>() : T{0};
-      const Word magnitude = number >= sign() - 1 ? BitsOf<T>::kInf : (Word{number} + before) << drop;
-      return bits_as<T>(magnitude | ((code & sign()) != 0 ? BitsOf<T>::kSign : Word{0}));
-    }
-  };
 
  private:
   template <int kBits, class Source>
@@ -183,9 +153,11 @@ struct RangeFloatBlocks {
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const bool finite = is_finite(v.of[j]);
-        const std::uint32_t code = finite ? coder.code_of(v.of[j]) : coder.mark_of(v.of[j]);
-        error.of[j] = finite ? v.of[j] - coder.value_of(code) : T{0};
-        codes[j] = source.has(row, j) ? code : 0;
+        const L element{v.of[j]};
+        const auto rounded = coder.rounded(element);
+        const L code = finite ? rounded.code : coder.mark_of(element);
+        error.of[j] = finite ? v.of[j] - rounded.value.v : T{0};
+        codes[j] = source.has(row, j) ? static_cast<std::uint32_t>(code.bits()) : 0;
         nonfinite += !finite;
       }
       source.keep(row, error);

@@ -13,6 +13,7 @@
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
+#include "kernels/patterns/coder-inl.hpp"
 
 struct Natural {
   static constexpr std::string_view kName = "natural";
@@ -36,16 +37,11 @@ struct Natural {
   }
 
   template <class T>
-  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+  static constexpr int kMantissa = FloatBits<T>::kMantissa;
 
-  // Powers of two and 0.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
-    using L = Lanes<T>;
-    constexpr auto kField = std::bit_cast<typename L::Bits>(std::numeric_limits<T>::infinity());
-    constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p127) : static_cast<T>(0x1p1023);
-    const L power = v.abs().bits_add(bits.bits_left(kMantissa<T> - 16)).bits_and(L::all_bits(kField));
-    return power.at_most(L::all(kMost)).bits_or(v.bits_and(L::all(-T{0})));
+    return dithered_power<T>(v, bits);
   }
   // Missing lanes are 0. Of what is no NaN the mantissa is 0.
   template <class T, class W>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/float_bits.hpp"
 #include "kernels/hd.hpp"
 
 namespace mq::kernels {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/codec.hpp"
+#include "kernels/float_bits.hpp"
 #include "kernels/hd.hpp"
 
 namespace mq::kernels {
@@ -15,9 +16,9 @@ namespace mq::kernels {
 // What the parameters say. Patterns are cut: they are the patterns of magnitudes, shifted by `drop` bits.
 template <class T>
 struct FloatRange {
-  using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  using Word = typename FloatBits<T>::Word;
   static constexpr std::size_t kBlock = 256;
-  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+  static constexpr int kMantissa = FloatBits<T>::kMantissa;
 
   int bits, drop;
   Word codes, last;  // codes of a sign, without 0 and infinity; the greatest cut pattern of a finite number

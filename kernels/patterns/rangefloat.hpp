@@ -30,7 +30,7 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
   using Word = typename L::Bits;
   static constexpr std::size_t kBlock = FloatRange<T>::kBlock, kGroupBytes = kLanes * sizeof(T);
   using Format = FloatRange<T>;
-  using Coder = RangeCoder<T>;
+  using Coder = RangeCoder<T, L>;
 
   static std::size_t wire_bytes(std::size_t n, const Params& params) { return Format(params).wire_bytes(n); }
 

@@ -141,7 +141,7 @@ double Advisor::spent_s() const {
 
 void ClassSums::add(const ClassSamples& of_rank) {
   methods.resize(candidates().size());
-  if (of_rank.input.empty()) return;
+  if (of_rank.input.empty() || of_rank.result.size() != of_rank.input.size()) return;
   element = of_rank.element;
   samples += of_rank.samples;
   ++ranks;
@@ -151,7 +151,7 @@ void ClassSums::add(const ClassSamples& of_rank) {
     MethodSums& sums = methods[c];
     const Trial& input = of_rank.input[c];
     sums.input.add(input);
-    if (c < of_rank.result.size()) sums.result.add(of_rank.result[c]);
+    sums.result.add(of_rank.result[c]);
     if (input.measured == 0) continue;
     ++sums.ranks;
     sums.error2 += mean(input.error2, input.measured);

@@ -34,15 +34,18 @@ struct ClassSamples {
   double memory_s = 0;
   std::vector<Trial> input, result;  // by candidate
   bool operator==(const ClassSamples&) const = default;
+  static void each_field(auto& own, auto& f) {
+    f(own.element);
+    f(own.samples);
+    f(own.values);
+    f(own.memory_s);
+    f(own.input);
+    f(own.result);
+  }
 };
 
-// What one rank saw.
+// What one rank saw. It goes to the rank that writes the advice as base/pack.hpp packs it.
 using Samples = std::map<ClassId, ClassSamples>;
-
-// Used to send samples to the rank that writes the advice. parse accepts only texts that to_text of the same
-// version made. For any other text it returns false and does not change `out`.
-std::string to_text(const Samples&);
-bool parse(std::string_view text, Samples& out);
 
 using Clock = double (*)() noexcept;  // seconds; never goes back
 

@@ -44,13 +44,15 @@ constexpr Usual kBound{"", 1.2, 0.9, 1.5, true};
 // The plans that are worth a try: few messages, or few bytes. At two ranks all plans are one of the two.
 constexpr std::array<std::string_view, 2> kFewRanks{"allgather", "direct"};
 constexpr std::array<std::string_view, 3> kManyRanks{"recursive_doubling", "grid", "direct"};
+constexpr std::string_view kByNodes =
+    "hierarchical";  // also, where several ranks share each of several nodes
 constexpr int kMany = 8;
 
 // How often an element is encoded on its way into the result.
 int losses_over(std::string_view plan, int ranks) {
   const int rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
   if (plan == "allgather") return 1;
-  if (plan == "direct" || plan == "hierarchical") return 2;
+  if (plan == "direct" || plan == kByNodes) return 2;
   if (plan == "grid") return 3;
   if (plan == "recursive_doubling") return rounds;
   return plan == "halving_doubling" ? rounds + 1 : ranks;
@@ -79,6 +81,7 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
     std::for_each(kFewRanks.begin(), kFewRanks.end(), add_over);
   else
     std::for_each(kManyRanks.begin(), kManyRanks.end(), add_over);
+  if (calls.per_node > 1 && calls.per_node < calls.ranks) add_over(kByNodes);
 }
 
 }  // namespace
@@ -143,7 +146,8 @@ double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const
   prices[Term::decode] = candidate.decode_s;
   const Method& method = candidate.method;
   CallShape shape;
-  shape.ranks = {.rank = 0, .size = calls.ranks, .encodes_own = method.encodes_own()};
+  shape.ranks = {
+      .rank = 0, .size = calls.ranks, .per_node = calls.per_node, .encodes_own = method.encodes_own()};
   shape.count = calls.count();
   shape.element_bytes = kernels::element_bytes(calls.element);
   shape.block = method.codec->block(method.params);

@@ -19,6 +19,7 @@ struct CallClass {
   kernels::Element element = kernels::Element::f32;
   int ranks = 2;
   Automatic limit;
+  int per_node = 1;  // Ranks::per_node
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
 };

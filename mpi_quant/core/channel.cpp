@@ -65,7 +65,7 @@ void Channel::take(const Nodes& nodes) {
 const Channel::PlannedCall& Channel::planned_call(const PlanRow& row, kernels::Element element,
                                                   bool encodes_own, bool carries_own, int root) {
   // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
-  const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
+  const int per_node = kernels::compute_element(element) == element ? this->per_node() : 1;
   const std::tuple key(row.id, per_node, encodes_own, carries_own);
   const auto at = planned_calls_.find(key);
   if (at != planned_calls_.end() && at->second.root == root) return at->second;

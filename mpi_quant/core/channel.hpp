@@ -35,6 +35,7 @@ class Channel {
   Result<bool> open(MPI_Comm user_comm, Use use);
   bool is_refused(Use use) const { return refused_[static_cast<std::size_t>(use)]; }
   bool knows_nodes() const { return per_node_.has_value(); }
+  int per_node() const { return per_node_.value_or(1); }
   // Collective if the nodes of the ranks are not known yet. The channel must be open.
   Status find_nodes(MPI_Comm user_comm);
   // Gives the private communicator back. It must not be used afterwards.

@@ -34,12 +34,23 @@ namespace mq {
 class ChoiceClass final : public CallClock {
  public:
   ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
-      : chooser(calls, agrees_anyway) {
+      : chooser(calls, agrees_anyway), agrees_anyway_(agrees_anyway) {
     const auto& knowledge = state.policy.knowledge;
     if (!knowledge) return;
     frozen_ = true;
     if (const KnownClass* const known = find_known(*knowledge, calls)) known_ = *known;
     chooser.freeze(known_ ? &*known_ : nullptr);
+  }
+  // The first call of a communicator finds out which ranks share a node, so only later ones may choose a plan
+  // by that. Ranks of a single node are as if each had its own. May throw std::bad_alloc; nothing has changed
+  // then.
+  void set_nodes(int per_node) {
+    if (per_node == chooser.calls().ranks) per_node = 1;
+    if (frozen_ || chooser.calls().per_node == per_node) return;
+    CallClass with_nodes = chooser.calls();
+    with_nodes.per_node = per_node;
+    chooser = Chooser(with_nodes, agrees_anyway_);
+    times = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
@@ -60,6 +71,7 @@ class ChoiceClass final : public CallClock {
   OwnTimes times;
 
  private:
+  bool agrees_anyway_;
   bool frozen_ = false;
   std::optional<KnownClass> known_;
 };
@@ -226,9 +238,9 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
   const int size = size_class(chosen.bytes);
   const ClassKey key{*s.element, limit.kind, limit.value, s.program != nullptr, size};
   auto at = choices.classes.find(key);
-  if (at == choices.classes.end()) {
-    if (choices.classes.size() == kMostClasses) return {};
-    try {
+  if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
+  try {
+    if (at == choices.classes.end()) {
       CallClass calls;
       calls.bytes = size_of_class(size);
       calls.element = *s.element;
@@ -236,11 +248,12 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.limit = limit;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
                .first;
-    } catch (const std::bad_alloc&) {
-      chosen.lacks_memory = true;
-      chosen.choice.agrees = true;  // as the first call of the class on the other ranks
-      return chosen;
     }
+    at->second->set_nodes(s.state->channel.per_node());
+  } catch (const std::bad_alloc&) {
+    chosen.lacks_memory = true;
+    chosen.choice.agrees = true;  // as the first call of the class on the other ranks
+    return chosen;
   }
   ChoiceClass& calls = *at->second;
   chosen.calls = &calls;

@@ -198,7 +198,7 @@ bool Policy::chooses() const {
 
 bool Policy::by_nodes() const {
   return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) {
-    return r.method.plan != nullptr && r.method.plan->make == make_hierarchical;
+    return r.method.chooses() || (r.method.plan != nullptr && r.method.plan->make == make_hierarchical);
   });
 }
 

@@ -165,7 +165,7 @@ class Policy {
   bool names(Collective collective) const;
   // True if a rule says auto.
   bool chooses() const;
-  // True if a rule has a plan that depends on which ranks share a node.
+  // True if a rule has, or may choose, a plan that depends on which ranks share a node.
   bool by_nodes() const;
   const std::vector<Rule>& rules() const { return rules_; }
   std::string to_string() const;  // canonical text; parses to an equal policy

@@ -23,6 +23,7 @@
 #include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/pack.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/core/choices.hpp"
@@ -63,13 +64,17 @@ std::string command_line() {
   return text;
 }
 
+std::string version_text() {
+  return std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
+         std::to_string(MPIQ_VERSION_PATCH);
+}
+
 RunInfo info_of_run(double elapsed_s, int ranks) {
   RunInfo info;
   info.mode = kModes[static_cast<std::size_t>(env()->mode)];
   const Result<Policy> policy = Policy::parse(env()->policy);
   info.policy = policy.ok() ? policy->to_string() : env()->policy;
-  info.version = std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
-                 std::to_string(MPIQ_VERSION_PATCH);
+  info.version = version_text();
   std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1);
   int length = 0;
   (void)PMPI_Get_library_version(text.data(), &length);
@@ -124,20 +129,28 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-// What one rank sends: this head, its record, its samples.
-struct Head {
+// What one rank sends.
+struct OfRank {
   RankInfo info;
   Cores cores;
-  std::uint64_t mode = 0, record_bytes = 0;
+  Mode mode = Mode::on;
+  Record record;
+  Samples samples;  // of a rank that advises
+  static void each_field(auto& of, auto& f) {
+    f(of.info);
+    f(of.cores);
+    f(of.mode);
+    f(of.record);
+    f(of.samples);
+  }
 };
 
+std::string record_kind() { return "record of mpi_quant " + version_text(); }
+
 std::string bring(double elapsed_s) {
-  const std::string record = to_text(finished_record(elapsed_s));
-  const Head head{info_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
-                  record.size()};
-  std::string text(reinterpret_cast<const char*>(&head), sizeof head);
-  text += record;
-  return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
+  OfRank mine{info_of_rank(), cores_of_rank(elapsed_s), env()->mode, finished_record(elapsed_s), {}};
+  if (mine.mode == Mode::advise) mine.samples = own_samples();
+  return pack(record_kind(), mine);
 }
 
 // What all ranks have sent.
@@ -148,23 +161,18 @@ struct Evidences {
   Cores cores;
   bool all_advise = true;
 
-  explicit Evidences(const std::vector<std::string>& texts) {
-    for (const std::string_view text : texts) {
-      Head head;
-      records.emplace_back();
-      samples.emplace_back();
-      if (text.size() >= sizeof head) {
-        std::memcpy(&head, text.data(), sizeof head);
-        const std::string_view rest = text.substr(sizeof head);
-        if (!parse(rest.substr(0, head.record_bytes), records.back())) records.back() = {};
-        const bool advises = head.mode == static_cast<std::uint64_t>(Mode::advise);
-        if (advises &&
-            !parse(rest.substr(std::min<std::size_t>(head.record_bytes, rest.size())), samples.back()))
-          samples.back() = {};
-        all_advise = all_advise && advises;
-      }
-      info.push_back(head.info);
-      add(head.cores);
+  explicit Evidences(const std::vector<std::string>& sent) {
+    for (const std::string_view bytes : sent) {
+      OfRank of;
+      const Status read = unpack(record_kind(), bytes, of);
+      if (!read.ok())
+        (void)std::fprintf(stderr, "mpi_quant: the report lacks rank %zu: %s\n", records.size(),
+                           read.text().c_str());
+      all_advise = all_advise && of.mode == Mode::advise;
+      info.push_back(of.info);
+      add(of.cores);
+      records.push_back(std::move(of.record));
+      samples.push_back(std::move(of.samples));
     }
   }
 

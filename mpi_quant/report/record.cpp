@@ -1,16 +1,9 @@
-// The records of all threads, and a record as text. Each class or call site is a line, with tabs between its
-// fields.
-
 #include "mpi_quant/report/record.hpp"
 
-#include <charconv>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <system_error>
-#include <type_traits>
 
 #include "kernels/codec.hpp"
 
@@ -104,146 +97,6 @@ Threads& threads() {
   return *all;
 }
 
-// The fields of a line, for writing and for reading.
-template <class Id, class F>
-void each_field_of_class(Id& id, F& f) {
-  f(id.comm);
-  f(id.ranks);
-  f(id.type);
-  f(id.op);
-  f(id.log2_bytes);
-}
-
-template <class N, class F>
-void each_field_of_numbers(N& n, F& f) {
-  for (auto& calls : n.calls) f(calls);
-  for (auto& calls : n.feedback) f(calls);
-  f(n.bytes);
-  f(n.compressed_bytes);
-  f(n.wire_bytes);
-  f(n.overflows);
-  f(n.seconds);
-  f(n.encode_s);
-  f(n.decode_s);
-  f(n.wait_s);
-  f(n.guarded);
-  f(n.guard_error_sum);
-  f(n.guard_error_max);
-  f(n.method);
-}
-
-constexpr std::string_view kMagic = "mpi_quant-record-1";
-constexpr char kEscape = '\\';
-
-bool is_escaped(char c) { return static_cast<unsigned char>(c) < 0x20 || c == kEscape || c == 0x7f; }
-
-class Writer {
- public:
-  // `first` is the first field of a line.
-  explicit Writer(std::string_view first) : line_(first) {}
-  void operator()(const std::string& text) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    line_ += '\t';
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (is_escaped(c))
-        line_.append(1, kEscape).append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
-      else
-        line_ += c;
-    }
-  }
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  void operator()(Number value) {
-    // All NaNs have the same text: their signs mean nothing and are not read back.
-    if constexpr (std::is_floating_point_v<Number>)
-      if (std::isnan(value)) value = std::numeric_limits<Number>::quiet_NaN();
-    std::array<char, 64> text;
-    line_.append(1, '\t').append(text.begin(), std::to_chars(text.begin(), text.end(), value).ptr);
-  }
-  std::string line() const { return line_ + '\n'; }
-
- private:
-  std::string line_;
-};
-
-// Reads a whole text as a number.
-template <class Number>
-bool read_number(std::string_view text, Number& value, auto... base) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base...);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
-class Reader {
- public:
-  // `line` has no line break at its end.
-  explicit Reader(std::string_view line) : rest_(line) {}
-  std::string_view next() {
-    if (ended_) ok_ = false;
-    const std::size_t tab = rest_.find('\t');
-    const std::string_view field = rest_.substr(0, tab);
-    ended_ = tab == std::string_view::npos;
-    rest_ = ended_ ? std::string_view{} : rest_.substr(tab + 1);
-    return field;
-  }
-  void operator()(std::string& text) {
-    std::string_view field = next();
-    text.clear();
-    while (!field.empty()) {
-      if (field.front() != kEscape) {
-        text += field.front();
-        field.remove_prefix(1);
-        continue;
-      }
-      unsigned char byte = 0;
-      if (field.size() < 3 || !read_number(field.substr(1, 2), byte, 16)) return fail();
-      text += static_cast<char>(byte);
-      field.remove_prefix(3);
-    }
-  }
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  void operator()(Number& value) {
-    if (!read_number(next(), value)) fail();
-  }
-  // Whether all fields were there and valid, and no others followed.
-  bool complete() const { return ok_ && ended_; }
-
- private:
-  void fail() { ok_ = false; }
-  std::string_view rest_;
-  bool ok_ = true, ended_ = false;
-};
-
-bool parse_line(std::string_view line, Record& out) {
-  Reader reader(line);
-  const std::string_view kind = reader.next();
-  Numbers numbers;
-  if (kind == "class") {
-    ClassId id;
-    each_field_of_class(id, reader);
-    each_field_of_numbers(numbers, reader);
-    return reader.complete() && id.log2_bytes >= -1 && id.log2_bytes < 64 &&
-           out.classes.emplace(std::move(id), std::move(numbers)).second;
-  }
-  if (kind == "site") {
-    std::string site;
-    reader(site);
-    each_field_of_numbers(numbers, reader);
-    return reader.complete() && out.sites.emplace(std::move(site), std::move(numbers)).second;
-  }
-  return false;
-}
-
-// Takes the first line, with its line break, off the text. Returns false if there is no whole line.
-bool take_line(std::string_view& text, std::string_view& line) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return false;
-  line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return true;
-}
-
 }  // namespace
 
 std::string_view name(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].name; }
@@ -313,47 +166,6 @@ Record whole_record() {
     for (const auto& [site, numbers] : thread->record().sites) whole.sites[site].add(numbers);
   }
   return whole;
-}
-
-std::string to_text(const Record& record) {
-  // The counts show whether a text was cut off.
-  Writer head(kMagic);
-  head(record.classes.size());
-  head(record.sites.size());
-  std::string out = head.line();
-  for (const auto& [id, numbers] : record.classes) {
-    Writer line("class");
-    each_field_of_class(id, line);
-    each_field_of_numbers(numbers, line);
-    out += line.line();
-  }
-  for (const auto& [site, numbers] : record.sites) {
-    Writer line("site");
-    line(site);
-    each_field_of_numbers(numbers, line);
-    out += line.line();
-  }
-  return out;
-}
-
-bool parse(std::string_view text, Record& out) {
-  const std::string_view whole = text;
-  Record record;
-  std::string_view line;
-  std::size_t classes = 0, sites = 0;
-  if (!take_line(text, line)) return false;
-  Reader head(line);
-  if (head.next() != kMagic) return false;
-  head(classes);
-  head(sites);
-  if (!head.complete()) return false;
-  while (!text.empty())
-    if (!take_line(text, line) || !parse_line(line, record)) return false;
-  // A text that spells the same record in another way ("007") does not come from to_text.
-  if (record.classes.size() != classes || record.sites.size() != sites || to_text(record) != whole)
-    return false;
-  out = std::move(record);
-  return true;
 }
 
 }  // namespace mq

@@ -42,6 +42,13 @@ struct ClassId {
   std::string type, op;
   int log2_bytes = 0;  // vectors of [2^k, 2^(k+1)) bytes; -1: empty vectors
   auto operator<=>(const ClassId&) const = default;
+  static void each_field(auto& id, auto& f) {
+    f(id.comm);
+    f(id.ranks);
+    f(id.type);
+    f(id.op);
+    f(id.log2_bytes);
+  }
 };
 
 // What one rank saw of a class, or of a call site.
@@ -61,15 +68,37 @@ struct Numbers {
   std::uint64_t total_calls() const;
   // If the two methods differ, a lossy one is kept, so that a class with lossy calls is not taken for exact.
   void add(const Numbers& other);
+  bool operator==(const Numbers&) const = default;
+  static void each_field(auto& n, auto& f) {
+    f(n.calls);
+    f(n.feedback);
+    f(n.bytes);
+    f(n.compressed_bytes);
+    f(n.wire_bytes);
+    f(n.overflows);
+    f(n.seconds);
+    f(n.encode_s);
+    f(n.decode_s);
+    f(n.wait_s);
+    f(n.guarded);
+    f(n.guard_error_sum);
+    f(n.guard_error_max);
+    f(n.method);
+  }
 };
 
 // Whether a compressed call of this method gives a result that an exact sum in another order may give.
 bool lossless(std::string_view method);
 
-// What one rank saw.
+// What one rank saw. It goes to the rank that writes the report as base/pack.hpp packs it.
 struct Record {
   std::map<ClassId, Numbers> classes;
   std::map<std::string, Numbers> sites;  // of calls that could be compressed, by call site
+  bool operator==(const Record&) const = default;
+  static void each_field(auto& record, auto& f) {
+    f(record.classes);
+    f(record.sites);
+  }
 };
 
 // How the fast path tells classes apart: by values that never change. One class may have several traits.
@@ -120,10 +149,5 @@ struct UnknownCommands {
   std::uint64_t commands = 0;
   std::array<char, 64> first{};  // the beginning of the first text; ends with a null character
 };
-
-// Used to send a record to the rank that writes the report. parse accepts only texts that to_text made, and
-// returns false for anything else.
-std::string to_text(const Record&);
-bool parse(std::string_view text, Record& out);
 
 }  // namespace mq

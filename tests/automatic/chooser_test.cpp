@@ -110,6 +110,23 @@ TEST(Chooser, the_other_plans_of_the_favourite_are_tried_though_the_model_is_aga
   EXPECT_LE(slow, all / 100 + kSanitized) << "of " << all;
 }
 
+// Messages within a node may be far cheaper than the others, which the model does not know.
+TEST(Chooser, where_ranks_share_nodes_the_plan_for_that_is_tried) {
+  const PlanRow* const by_nodes = find_plan("hierarchical");
+  int best = 0, found = 0;
+  for (const Network& network : {kNetworks[0], kNetworks[1]})
+    for (const int ranks : {4, 16, 64})
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        World world({4 << 20, kernels::Element::f32, ranks, kPercent, ranks / 2}, network, seed);
+        world.slowness = [&](const AutoCandidate& c) { return c.method.plan == by_nodes ? 0.3 : 1; };
+        for (int i = 0; i < 100; ++i) world.call();
+        best += world.chooser.candidate(world.best()).method.plan == by_nodes;
+        found += world.chooser.candidate(world.chooser.favourite()).method.plan == by_nodes;
+      }
+  EXPECT_EQ(best, 18);
+  EXPECT_EQ(found, 18);
+}
+
 // 64 KiB over shared memory: an agreement takes a fifth of MPI's reduction, a first run takes three times as
 // long, and other processes disturb. A function of the library makes the agreement whatever is chosen.
 TEST(Chooser, what_pays_for_short_vectors_in_memory_is_found_within_100_calls) {
@@ -294,6 +311,19 @@ TEST(Chooser, ranks_that_disagree_three_times_in_a_row_leave_it_for_a_while) {
   }
   EXPECT_EQ(compressed, 0);
   EXPECT_EQ(agreements, 3);
+}
+
+TEST(Chooser, only_ranks_of_several_nodes_may_reduce_by_nodes) {
+  const auto reduce_by_nodes = [](int ranks, int per_node) {
+    const std::vector<AutoCandidate> all =
+        candidates_of({1 << 20, kernels::Element::f32, ranks, kPercent, per_node});
+    return std::count_if(all.begin(), all.end(),
+                         [](const AutoCandidate& c) { return c.method.plan == find_plan("hierarchical"); });
+  };
+  EXPECT_EQ(reduce_by_nodes(8, 1), 0);
+  EXPECT_EQ(reduce_by_nodes(8, 8), 0);
+  EXPECT_EQ(reduce_by_nodes(8, 4), 10);
+  EXPECT_EQ(reduce_by_nodes(4, 2), 10);
 }
 
 TEST(Chooser, every_word_of_its_tables_is_a_method_that_suits_the_limit) {

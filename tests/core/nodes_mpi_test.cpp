@@ -110,6 +110,21 @@ TEST_F(Nodes, a_communicator_has_nodes_of_its_own) {
   MPI_Comm_free(&fewer);
 }
 
+// From its second call on it knows the nodes, and begins again with the plan for them.
+TEST_F(Nodes, auto_keeps_its_limit_where_ranks_share_nodes) {
+  constexpr std::size_t kCount = 20000;
+  std::vector<float> y(kCount), exact(kCount);
+  const std::vector<float> x = input<float>(kCount);
+  MPI_Allreduce(x.data(), exact.data(), kCount, MPI_FLOAT, MPI_SUM, comm);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, comm,
+                             Info{{"mpiq_method", "auto(error=0.02)"}}),
+              MPI_SUCCESS);
+    EXPECT_TRUE(same_on_all_ranks(y)) << i;
+    EXPECT_LE(relative_error(y, exact), 0.02) << i;
+  }
+}
+
 // A key that was served by another plan: what its residual holds on any rank comes along.
 TEST_F(Nodes, plans_share_a_residual) {
   if (size == 1) return;
