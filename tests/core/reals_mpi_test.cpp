@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <array>
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -61,11 +64,15 @@ class Reals : public Parts {
     f({pairs, MPI_FLOAT, 4, true});
     for (MPI_Datatype* const made : {&dup, &pairs, &wide, &three}) MPI_Type_free(made);
   }
-  // Bytes of so many reals: of a float or a double each.
+  // Bytes of so many reals: of a float or a double each. MPI adds multiples of 1/8 exactly, in whatever
+  // order.
   std::vector<std::byte> values(const Rows& rows, MPI_Count reals) const {
     const auto n = static_cast<std::size_t>(reals);
     std::vector<std::byte> bytes(n * (rows.real == MPI_FLOAT ? sizeof(float) : sizeof(double)));
-    const auto copy = [&](const auto& x) { std::memcpy(bytes.data(), x.data(), bytes.size()); };
+    const auto copy = [&](auto x) {
+      for (auto& v : x) v = std::nearbyint(8 * v) / 8;
+      std::memcpy(bytes.data(), x.data(), bytes.size());
+    };
     rows.real == MPI_FLOAT ? copy(input<float>(n)) : copy(input<double>(n));
     return bytes;
   }
