@@ -90,14 +90,14 @@ class Compressed {
     encode.n = n_;
     encode.params = params_;
     encode.wire = wire.data();
-    encode.site = {static_cast<std::uint64_t>(round_), r, 0, static_cast<int>(x.size())};
+    encode.noise = {static_cast<std::uint64_t>(round_), r, 0, static_cast<int>(x.size())};
     kernels::DecodeArgs decode;
     decode.wire = wire.data();
     decode.wire_bytes = ops->encode(encode).bytes;
     decode.n = n_;
     decode.params = params_;
     decode.x = decoded.data();
-    decode.site = encode.site;
+    decode.noise = encode.noise;
     EXPECT_EQ(ops->decode(decode), kernels::Decoded::ok);
     learn(own, decoded.data(), n_);
     return decoded;
