@@ -256,7 +256,9 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
   signature_ = {};
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
-  if (element && call_.given.is_complex) signature_.element |= kPairs;
+  // Where MPI gets reals, they are not complex numbers to it, and the ranks must not think so.
+  if (element && call_.given.is_complex && call_.given.datatype != MPI_DATATYPE_NULL)
+    signature_.element |= kPairs;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
   if (from_program_)
     signature_.kind = kIntercepted;

@@ -145,6 +145,7 @@ Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& c
   parted.error = add_up(counts, ranks, parted);
   call.count = parted.error.ok() ? static_cast<MPI_Count>(parted.ends.back()) : -1;
   if (!parted.error.ok()) return call;
+  call.given.count = call.count / static_cast<MPI_Count>(parted.each);
   parted.input = {0, parted.ends.back()};
   parted.output = part_of(parted, rank);
   parted.moves = sendbuf == MPI_IN_PLACE;
@@ -165,6 +166,7 @@ Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& g
   if (!is_intra) return call;
   parted.error = begin_gather(call, ranks, rank, parted);
   if (!parted.error.ok()) call.count = -1;
+  call.given.count = call.count / static_cast<MPI_Count>(parted.each);
   return call;
 }
 

@@ -241,7 +241,8 @@ std::optional<Reals> reals_of(MPI_Datatype datatype, Types types) {
   if (!ask_origin(datatype, origin)) return {};
   if (!is_predefined(origin)) return types == Types::derived ? of_derived(datatype, origin) : std::nullopt;
   const Kind kind = kind_of_predefined(datatype, origin);
-  remember(datatype, kind);
+  // Types like MPI_Type_create_f90_real are made anew if MPI is initialized again: a handle may mean another.
+  if (origin.combiner == MPI_COMBINER_NAMED) remember(datatype, kind);
   return reals_of(kind, datatype);
 }
 
@@ -259,6 +260,8 @@ std::size_t count_in_reals(Call& call, Types types) {
   constexpr MPI_Count kMostElements = MPI_Count{1} << 58;
   const std::optional<Reals> reals = reals_of(call.datatype, types);
   if (!reals || (reals->each == 1 && !reals->is_derived)) return 1;
+  // Another operation than a sum is for elements as the program made them, as rows or complex numbers.
+  if (reals->is_derived && adds(call.collective) && call.op != MPI_SUM) return 1;
   const auto each = static_cast<MPI_Count>(reals->each);
   if (call.count > kMostElements / each) return 1;
   call.given = {call.count, call.datatype, reals->is_complex};

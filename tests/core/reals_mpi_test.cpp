@@ -237,6 +237,50 @@ TEST_F(Reals, complex_numbers_do_not_meet_reals) {
   expect_error_everywhere(code, "count 1000 complex f32");
 }
 
+// MPI gets complex numbers on the ranks with a type of its own, and floats where the program has derived one.
+TEST_F(Reals, complex_numbers_do_not_meet_a_duplicate_of_their_type) {
+  if (size == 1) return;
+  MPI_Datatype dup = MPI_DATATYPE_NULL;
+  MPI_Type_dup(MPI_C_FLOAT_COMPLEX, &dup);
+  const std::vector<float> x(2000, 1);
+  std::vector<float> y(2000);
+  for (const std::string method : {"mpi", "onebit"})
+    expect_error_everywhere(
+        MPIQ_Allreduce(x.data(), y.data(), 1000, rank == size - 1 ? dup : MPI_C_FLOAT_COMPLEX, MPI_SUM, comm,
+                       Info{{"mpiq_method", method}}),
+        "complex f32");
+  MPI_Type_free(&dup);
+}
+
+// Rows of three: an operation that takes the elements apart in another way gets other numbers.
+void keep_greatest_row(void* in, void* inout, int* n, MPI_Datatype*) {
+  const auto* const a = static_cast<const float*>(in);
+  auto* const b = static_cast<float*>(inout);
+  for (int i = 0; i < *n; ++i)
+    if (a[3 * i] > b[3 * i]) std::copy_n(a + 3 * i, 3, b + 3 * i);
+}
+
+TEST_F(Reals, other_operations_get_the_elements_of_the_program) {
+  MPI_Datatype three = contiguous(3, MPI_FLOAT);
+  MPI_Op greatest = MPI_OP_NULL;
+  MPI_Op_create(keep_greatest_row, 1, &greatest);
+  const int n = kRows;
+  const std::vector<float> x = input<float>(static_cast<std::size_t>(3 * n * size));
+  std::vector<float> y(x.size()), z(x.size());
+  const Info info{{"mpiq_method", "onebit"}};
+  ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), n, three, greatest, comm, info), MPI_SUCCESS);
+  MPI_Allreduce(x.data(), z.data(), n, three, greatest, comm);
+  EXPECT_TRUE(same_bits(y, z));
+  ASSERT_EQ(MPIQ_Reduce(x.data(), y.data(), n, three, greatest, 0, comm, info), MPI_SUCCESS);
+  MPI_Reduce(x.data(), z.data(), n, three, greatest, 0, comm);
+  EXPECT_TRUE(same_bits(y, z));
+  ASSERT_EQ(MPIQ_Reduce_scatter_block(x.data(), y.data(), n, three, greatest, comm, info), MPI_SUCCESS);
+  MPI_Reduce_scatter_block(x.data(), z.data(), n, three, greatest, comm);
+  EXPECT_TRUE(same_bits(y, z));
+  MPI_Op_free(&greatest);
+  MPI_Type_free(&three);
+}
+
 TEST_F(Reals, half_types_are_found_by_their_names) {
   // A predefined type of two bytes, with the name that another MPI library gives to its bfloat16.
   MPI_Type_set_name(MPI_INT16_T, "MPIX_BFLOAT16");

@@ -26,4 +26,6 @@ set(rules "MPIQ_POLICY=64K-: onebit$<SEMICOLON> reduce 64K-: onebit$<SEMICOLON> 
 mpiq_preload_test(complex_compresses ${family} 2 ${preload} ${rules} MPIQ_REPORT=- ${run} all lossy)
 mpiq_expect("COMPLEX +SUM .* onebit.*COMPLEX +reduce" preload_complex_compresses_${family}_np2)
 set_tests_properties(preload_complex_compresses_${family}_np2 PROPERTIES FAIL_REGULAR_EXPRESSION "not compressed;changed;ranks differ")
-mpiq_preload_test(complex_guard ${family} 2 ${preload} "MPIQ_POLICY=64K-: onebit guard=1 error=0.001" ${run} all exact)
+set(guarded "onebit guard=1 error=0.001")
+set(rules "MPIQ_POLICY=64K-: ${guarded}$<SEMICOLON> reduce 64K-: ${guarded}$<SEMICOLON> reduce_scatter 64K-: ${guarded}")
+mpiq_preload_test(complex_guard ${family} 2 ${preload} ${rules} ${run} all exact)
