@@ -165,7 +165,7 @@ struct Codec {
   Measures (*measures)(const Params&) noexcept;
   // Measures n elements of a rank's vector. Null, as settle, if no parameters of this codec ask for any.
   Measured (*measure)(const void* x, std::size_t n, Element, const Params&) noexcept;
-  // The parameters to encode with, from the greatest of each fact over all ranks.
+  // The parameters to encode with, from the greatest of each measured number over all ranks.
   Params (*settle)(const Params&, const Measured&) noexcept;
   // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range.
   // The error may then exceed the vector, and error feedback may let it grow.

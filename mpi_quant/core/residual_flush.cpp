@@ -19,9 +19,9 @@ namespace {
 using kernels::Element;
 using kernels::element_bytes;
 
+constexpr std::size_t kMost = std::size_t{1} << 58;  // elements
 // How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
 // of messages below 2^31.
-constexpr std::size_t kMost = std::size_t{1} << 58;
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {

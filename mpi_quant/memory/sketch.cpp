@@ -115,7 +115,7 @@ Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
     sketch.finite_ = take(first, n, values);
     if (sketch.finite_) sketch.set_orders(values.data());
   };
-  // MPI has no names for half types, so no unmodified program sends any.
+  // Half types are not looked at: few MPI libraries have them.
   if (element == kernels::Element::f64) look(reinterpret_cast<const double*>(x));
   if (element == kernels::Element::f32) look(reinterpret_cast<const float*>(x));
   return sketch;
