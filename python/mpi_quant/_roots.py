@@ -1,4 +1,5 @@
 """bcast and reduce: the vector of one rank for all, and the sum for one rank. SPDX-License-Identifier: Apache-2.0"""
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,9 @@ class _Rooted:
     def prepare(self, make: Callable[[], tuple[_arrays.Vector, ...]]) -> tuple[_arrays.Vector, ...]:
         """The arrays as C sees them. Where they cannot be used, the other ranks get their error first."""
         try:
-            if not isinstance(self._root, int):
+            if not hasattr(self._root, "__index__"):
                 raise TypeError(f"root is {self._root!r}: the number of a rank is needed")
+            self._root = operator.index(self._root)
             vectors = make()
         except TypeError:
             self._root = 0

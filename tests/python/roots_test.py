@@ -39,7 +39,7 @@ class Bcast(OnAllRanks):
 class Reduce(OnAllRanks):
     def test_the_root_gets_the_sum_and_the_others_nothing(self):
         for method, most in ((None, 1e-6), ("bf16", 0.01), ("int8", 0.02)):
-            total = mq.reduce(vector(COUNT), root=LAST, method=method)
+            total = mq.reduce(vector(COUNT), root=np.int64(LAST), method=method)
             if WORLD.rank != LAST:
                 self.assertIsNone(total)
                 continue
