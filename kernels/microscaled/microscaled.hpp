@@ -66,7 +66,7 @@ struct Microscale {
   using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
   static constexpr Scale kMarked = static_cast<Scale>(~Scale{0});
   static constexpr std::size_t kBlock = 256;
-  // Whether encode can have written this scale, but for kMarked.
+  // Whether encode can have written this scale. kMarked is out of this range: callers take it first.
   MQ_HD static constexpr bool in_range(Scale scale, const SmallFloat& format) {
     return static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(FloatBits<T>::kBias);
   }

@@ -419,7 +419,7 @@ bool Chooser::judged(double error) {
   pay(booked_s_);
   ++totals_.judgements;
   constexpr double kCost = 0.008, kMostCalls = 1e6;
-  // A file may have no times. MPI's is then taken to be that of the candidate.
+  // A file may have no times. Then MPI's reduction counts as taking as long as the candidate.
   const bool is_timed = dense_s() > 0 && time(k) > 0;
   const double between = std::min((is_timed ? judging_s() / time(k) : kJudging) / kCost, kMostCalls);
   k.next_judged = totals_.calls + static_cast<std::uint64_t>(between);

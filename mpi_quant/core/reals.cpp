@@ -93,7 +93,7 @@ struct Origin {
   int counts = 0;  // of type MPI_Count, if a function like MPI_Type_contiguous_c made it
 };
 
-// For a type that such a function made the older query is an error.
+// The older query is an error for types that MPI_Type_contiguous_c and the like have made.
 bool ask_origin(MPI_Datatype type, Origin& origin) {
 #if MPI_VERSION >= 4
   if (PMPI_Type_get_envelope_c != nullptr && PMPI_Type_get_contents_c != nullptr) {
