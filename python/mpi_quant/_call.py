@@ -11,7 +11,7 @@ from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 Words = dict[str, str]  # info keys without "mpiq_"
 
-_scope: ContextVar[Mapping[str, str]] = ContextVar("mpi_quant options", default={})
+_scope: ContextVar[Mapping[str, str] | None] = ContextVar("mpi_quant options", default=None)
 _infos: dict[tuple[tuple[str, str], ...], Any] = {}
 _MAX_INFOS = 256
 _in_flight: "set[Request]" = set()  # their arrays must live until the library has done with them
@@ -34,7 +34,7 @@ def options(*, method: str | None = None, error: float | str | None = None, seed
     words = _method_words(method, error)
     if seed is not None:
         words["seed"] = str(seed)
-    token = _scope.set({**_scope.get(), **words})
+    token = _scope.set({**scope(), **words})
     try:
         yield
     finally:
@@ -43,13 +43,13 @@ def options(*, method: str | None = None, error: float | str | None = None, seed
 
 def scope() -> Mapping[str, str]:
     """The words of the `with options` around the caller."""
-    return _scope.get()
+    return _scope.get() or {}
 
 
 def words_of(*, method: str | None, error: float | str | None, key: str | None, matrix: tuple[int, int] | None, seed: int | None,
              skip: bool = False) -> Words:
     """The info keys of a call."""
-    words = {**_scope.get(), **_method_words(method, error)}
+    words = {**scope(), **_method_words(method, error)}
     if key is not None:
         words["key"] = key
     if matrix is not None:

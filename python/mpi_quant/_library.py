@@ -14,6 +14,7 @@ from typing import Any
 
 import mpi_quant
 
+Handle = type[ctypes.c_int] | type[ctypes.c_void_p]
 _SOVERSION = ".".join(mpi_quant.__version__.split(".")[:2])  # before 1.0 each minor version may change the interface
 
 
@@ -36,7 +37,7 @@ class Library:
     family: str  # mpich (and all with its binary interface) or openmpi
     mpi: str  # file of the MPI library
     path: str  # file of the library of mpi_quant
-    handle: type[Any]  # ctypes type of MPI's handles: c_int or c_void_p
+    handle: Handle  # ctypes type of MPI's handles
 
 
 class _Symbol(ctypes.Structure):
@@ -131,12 +132,12 @@ def library() -> Library:
     # The core looks for MPI's functions in the global scope. Python has loaded them for mpi4py's module alone.
     ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY | os.RTLD_GLOBAL)
     functions, file = _load(family, path)
-    handle = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
+    handle: Handle = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
     declare(functions, handle)
     return Library(functions, family, path, file, handle)
 
 
-def declare(functions: ctypes.CDLL, handle: type[Any]) -> None:
+def declare(functions: ctypes.CDLL, handle: Handle) -> None:
     """Types of arguments, without which ctypes would pass pointers as 32-bit numbers."""
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
@@ -189,4 +190,4 @@ def datatype(element: str) -> int:
     made = library().handle()
     functions = library().functions
     check((functions.MPIQ_Type_float16 if element == "f16" else functions.MPIQ_Type_bfloat16)(ctypes.byref(made)))
-    return int(made.value)
+    return int(made.value or 0)

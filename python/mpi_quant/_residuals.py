@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpi_quant import _arrays
-from mpi_quant._library import check, communicator, datatype, handle_of, library
+from mpi_quant._library import Handle, check, communicator, datatype, handle_of, library
 
 Array = np.ndarray[Any, Any]
 
@@ -15,7 +15,7 @@ _MEMBERS = ("element", "count", "settled", "calls", "arrays", "stamp", "since") 
 
 
 @cache
-def residual_type(handle: type[Any]) -> Any:
+def residual_type(handle: Handle) -> Any:
     """MPIQ_Residual of mpi_quant.h, with handles of this type."""
     class Residual(ctypes.Structure):
         _fields_ = [("size", ctypes.c_uint64), ("key", ctypes.c_char * 64), ("element", ctypes.c_char * 8), ("count", ctypes.c_int64),

@@ -134,7 +134,7 @@ class State:
 
     def key(self, parameter: torch.Tensor) -> str:
         """The key of a parameter's gradient: its name, shortened with a hash if it is long."""
-        name = self._names[id(parameter)]
+        name: str = self._names[id(parameter)]
         if len(name.encode()) <= _MAX_KEY:
             return name
         return f"{name.encode()[-40:].decode(errors='ignore')}:{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
