@@ -129,6 +129,13 @@ void Advisor::see(const ClassId& id, const Kept& kept, const std::byte* result) 
   }
 }
 
+std::string record_kind(std::string_view version, std::span<const Candidate> tried) {
+  std::string kind = "record of mpi_quant " + std::string(version) + " with trials of";
+  for (const Candidate& candidate : tried)
+    kind.append(&candidate == tried.data() ? " " : ", ") += candidate.text;
+  return kind;
+}
+
 Samples Advisor::samples() const {
   const std::scoped_lock lock(mutex_);
   return samples_;

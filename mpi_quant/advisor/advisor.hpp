@@ -47,6 +47,11 @@ struct ClassSamples {
 // What one rank saw. It goes to the rank that writes the advice as base/pack.hpp packs it.
 using Samples = std::map<ClassId, ClassSamples>;
 
+// The kind (base/pack.hpp) of what ranks send with such samples. A trial is known by its place in the list of
+// candidates. So a rank of another build, or with another MPIQ_ADVISE_ERROR, that has another list is
+// refused.
+std::string record_kind(std::string_view version, std::span<const Candidate> tried);
+
 using Clock = double (*)() noexcept;  // seconds; never goes back
 
 class Advisor {

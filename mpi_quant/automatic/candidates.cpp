@@ -48,6 +48,15 @@ constexpr std::string_view kByNodes =
     "hierarchical";  // also, where several ranks share each of several nodes
 constexpr int kMany = 8;
 
+// Lossless; or each element of a result is within the limit, whatever the vectors are.
+bool promises(const CallClass& calls, const Method& method) {
+  const kernels::Codec& codec = *method.codec;
+  if (codec.lossless) return true;
+  if (calls.limit.kind != Automatic::Kind::absolute || !codec.exact_sums) return false;
+  const double of_a_rank = codec.absolute_bound(method.params, calls.ranks);
+  return of_a_rank > 0 && calls.ranks * of_a_rank <= calls.limit.value;
+}
+
 // How often an element is encoded on its way into the result.
 int losses_over(std::string_view plan, int ranks) {
   const int rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
@@ -113,9 +122,10 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
   const Automatic& limit = calls.limit;
   const bool may_lose =
       limit.kind == Automatic::Kind::feedback || (limit.kind == Automatic::Kind::relative && limit.value > 0);
-  if (same == listed.end() && !may_lose) return {};
+  const bool is_sure = promises(calls, method);
+  if (same == listed.end() && !is_sure && !may_lose) return {};
   AutoCandidate candidate = same == listed.end() ? AutoCandidate{} : *same;
-  if (same == listed.end()) candidate.is_sure = method.codec->lossless;
+  if (same == listed.end()) candidate.is_sure = is_sure;
   candidate.method = method;
   if (method.plan == nullptr) candidate.method.plan = &choose_plan(calls.bytes, calls.ranks);
   candidate.losses = losses_over(candidate.method.plan->name, calls.ranks);

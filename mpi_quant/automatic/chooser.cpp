@@ -37,6 +37,13 @@ constexpr std::uint64_t kPause = 64, kFirstRetry = 32;
 constexpr std::uint64_t kLooksAgain = 24;  // calls until a size is asked for again
 constexpr double kOtherSize = 0.2;         // a size that has changed by this share
 
+// Of another build, the list may be another one.
+std::uint64_t hash_of(const std::vector<AutoCandidate>& candidates) {
+  Hash hash;
+  for (const AutoCandidate& candidate : candidates) hash.add(mq::hash_of(to_string(candidate.method)));
+  return hash.value();
+}
+
 bool is_far(double seconds, double usual) {
   return usual > 0 && (seconds > kFarAbove * usual || seconds < kFarBelow * usual);
 }
@@ -47,7 +54,8 @@ Chooser::Chooser(const CallClass& calls, bool agrees_anyway)
     : calls_(calls),
       agrees_anyway_(agrees_anyway),
       candidates_(candidates_of(calls)),
-      known_(candidates_.size()) {}
+      known_(candidates_.size()),
+      listed_(hash_of(candidates_)) {}
 
 // The least of few times, and no more than predicted after the first, because the first run of a candidate
 // also gets its memory; the median of more.
@@ -440,13 +448,14 @@ void Chooser::restart() noexcept {
   totals_ = {};
   network_ = {};
   now_ = {};
-  timed_ = frozen_ = kNone;
+  timed_ = kNone;
   agreement_s_ = account_s_ = reserved_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
   is_timed_judged_ = false;
   margin_ = kMargin;
   last_dense_ = last_agreement_ = paused_until_ = 0;
   splits_ = 0;
   wants_dense_ = false;
+  if (frozen_ != kNone) take_file();
 }
 
 void ChoiceSummary::add(const ChoiceSummary& other) {
@@ -465,6 +474,7 @@ void ChoiceSummary::add(const ChoiceSummary& other) {
 
 std::uint16_t Chooser::state() const {
   const std::uint64_t all = Hash{}
+                                .add(listed_)
                                 .add(totals_.calls)
                                 .add(account_s_)
                                 .add(margin_)
@@ -479,24 +489,31 @@ std::uint16_t Chooser::state() const {
 
 void Chooser::freeze(const KnownClass* known) {
   frozen_ = 0;
+  file_ = {};
   if (known == nullptr) return;
   if (const auto named = candidate_for(calls_, candidates_, known->method)) {
     const std::string wanted = to_string(named->method);
     for (std::size_t i = 1; i < candidates_.size(); ++i)
       if (to_string(candidates_[i].method) == wanted) frozen_ = i;
     if (frozen_ == 0) {
-      frozen_ = candidates_.size();
+      known_.reserve(known_.size() + 1);
       candidates_.push_back(*named);
+      frozen_ = known_.size();
       known_.emplace_back();
     }
   }
-  margin_ = known->margin;
+  file_ = {known->seconds, known->dense_s, known->margin};
+  take_file();
+}
+
+void Chooser::take_file() {
+  margin_ = file_.margin;
   const auto set = [&](std::size_t i, double seconds) {
     known_[i].times[0] = seconds;
     known_[i].runs = seconds > 0;
   };
-  set(frozen_, known->seconds);
-  set(0, known->dense_s);
+  set(frozen_, file_.seconds);
+  set(0, file_.dense_s);
 }
 
 KnownClass Chooser::known() const {

@@ -65,9 +65,10 @@ class Chooser {
   // and whether it may run if its sample has this error.
   Choice favourite_choice() const;
   bool allows(std::size_t candidate, double error, double margin) const;
-  // A hash of what decides the next choices. Equal on ranks that have heard the same.
+  // A hash of what decides the next choices. Equal on ranks that have the same candidates and have heard the
+  // same.
   std::uint16_t state() const;
-  // Forgets everything.
+  // Forgets everything but the line of a file.
   void restart() noexcept;
   // From now on takes the method of this line of a file and measures no times; without a line, or if the
   // limit cannot be kept with the method, MPI. The error of the method is still sampled and judged. May throw
@@ -109,7 +110,11 @@ class Chooser {
     double scatter = 0;                  // mean distance from it, as a share
     unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
   };
+  struct KnownTimes {
+    double seconds = 0, dense_s = 0, margin = kMargin;
+  };
   double time(const Known& known) const;
+  void take_file();
   bool is_within_limit(std::size_t i) const;
   bool is_over_other_plan(std::size_t i, std::size_t of) const;
   bool is_probed(std::size_t i, std::size_t best) const;
@@ -154,6 +159,8 @@ class Chooser {
   std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t frozen_ = kNone;
+  KnownTimes file_;           // what the line of the file says, if frozen_ is a candidate
+  std::uint64_t listed_ = 0;  // a hash of the candidates
   double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, spent_s_ = 0, margin_ = kMargin;
   bool is_timed_judged_ = false;  // the time of that call contains judging
   double judged_s_ = 0;           // what judging a result takes, as measured; 0: not known

@@ -9,7 +9,8 @@
 namespace mq {
 namespace {
 
-constexpr std::string_view kSeconds = " seconds=", kMpi = " mpi=", kMargin = " margin=", kCalls = " calls=";
+constexpr std::string_view kSeconds = " seconds=", kMpi = " mpi=", kMargin = " margin=", kCalls = " calls=",
+                           kNodes = "nodes=";
 
 template <class T>
 bool read_number(std::string_view text, T& out) {
@@ -31,15 +32,27 @@ std::string_view trimmed(std::string_view line) {
   return first == std::string_view::npos ? std::string_view{} : line.substr(first, last - first + 1);
 }
 
+// Of the communicator: "@16", or "@16 nodes=2". Returns the word that is wrong, or nothing.
+std::optional<std::string_view> parse_ranks(std::string_view& rest, CallClass& out) {
+  constexpr int kMostRanks = 1 << 24;
+  const std::string_view ranks = take(rest, " ");
+  if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.ranks) || out.ranks < 2 ||
+      out.ranks > kMostRanks)
+    return ranks;
+  if (!rest.starts_with(kNodes)) return {};
+  const std::string_view word = take(rest, " ");
+  int nodes = 0;
+  if (!read_number(word.substr(kNodes.size()), nodes) || nodes < 1 || out.ranks % nodes != 0) return word;
+  out.per_node = nodes == 1 ? 1 : out.ranks / nodes;
+  return {};
+}
+
 // Nothing if the line is sound, else the word that is not. cannot_keep: it is the method, which is sound but
 // cannot keep the limit.
 std::optional<std::string_view> parse_line(std::string_view line, KnownClass& out, bool& cannot_keep) {
   std::string_view rest = line;
-  const std::string_view bytes = take(rest, " "), element = take(rest, " "), ranks = take(rest, " "),
-                         limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
-                         dense = take(rest, kMargin), margin = take(rest, kCalls), calls = rest;
+  const std::string_view bytes = take(rest, " "), element = take(rest, " ");
   constexpr std::size_t kMostBytes = std::size_t{1} << 60;
-  constexpr int kMostRanks = 1 << 24;
   if (!read_number(bytes, out.calls.bytes) || out.calls.bytes == 0 || out.calls.bytes > kMostBytes)
     return bytes;
   bool is_known = false;
@@ -49,9 +62,9 @@ std::optional<std::string_view> parse_line(std::string_view line, KnownClass& ou
       is_known = true;
     }
   if (!is_known) return element;
-  if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.calls.ranks) || out.calls.ranks < 2 ||
-      out.calls.ranks > kMostRanks)
-    return ranks;
+  if (const auto wrong = parse_ranks(rest, out.calls)) return wrong;
+  const std::string_view limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
+                         dense = take(rest, kMargin), margin = take(rest, kCalls), calls = rest;
   const Result<Method> asked = parse_method(limit), found = parse_method(method);
   if (!asked.ok() || !asked->chooses()) return limit;
   if (!found.ok() || found->chooses()) return method;
@@ -77,7 +90,7 @@ std::string complaint(std::string_view word, bool cannot_keep) {
     if (c < ' ' || c > '~') c = '?';  // of a file that is no text
   if (cannot_keep) return "auto cannot keep this limit with \"" + shown + "\"";
   return (shown.empty() ? "a word is missing" : "bad word \"" + shown + "\"") +
-         " (a line is BYTES TYPE @RANKS auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
+         " (a line is BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
 }
 
 }  // namespace
@@ -100,20 +113,27 @@ Result<std::vector<KnownClass>> parse_knowledge(std::string_view text) {
 std::string to_string(const KnownClass& known) {
   Method asked;
   asked.automatic = known.calls.limit;
-  std::string line =
-      std::to_string(known.calls.bytes) + " " + std::string(kernels::name(known.calls.element)) + " @" +
-      std::to_string(known.calls.ranks) + " " + to_string(asked) + ": " + to_string(known.method);
+  const CallClass& calls = known.calls;
+  std::string line = std::to_string(calls.bytes) + " " + std::string(kernels::name(calls.element)) + " @" +
+                     std::to_string(calls.ranks) + " ";
+  if (calls.per_node > 1) line.append(kNodes) += std::to_string(calls.ranks / calls.per_node) + " ";
+  line += to_string(asked) + ": " + to_string(known.method);
   line.append(kSeconds).append(number(known.seconds)).append(kMpi).append(number(known.dense_s));
   return line.append(kMargin).append(number(known.margin)).append(kCalls) + std::to_string(known.learnt_from);
 }
 
-const KnownClass* find_known(const std::vector<KnownClass>& all, const CallClass& calls) {
+namespace {
+
+// Of the lines whose ranks share nodes in this way.
+const KnownClass* nearest_size(const std::vector<KnownClass>& all, const CallClass& calls, int per_node) {
   constexpr double kFarthest = 4;
   const KnownClass* nearest = nullptr;
   double least = kFarthest;
   for (const KnownClass& known : all) {
     const CallClass& c = known.calls;
-    if (c.element != calls.element || c.ranks != calls.ranks || c.limit != calls.limit) continue;
+    if (c.element != calls.element || c.ranks != calls.ranks || c.limit != calls.limit ||
+        c.per_node != per_node)
+      continue;
     const double a = static_cast<double>(c.bytes), b = static_cast<double>(calls.bytes);
     const double apart = a < b ? b / a : a / b;
     if (apart > least) continue;
@@ -121,6 +141,13 @@ const KnownClass* find_known(const std::vector<KnownClass>& all, const CallClass
     nearest = &known;
   }
   return nearest;
+}
+
+}  // namespace
+
+const KnownClass* find_known(const std::vector<KnownClass>& all, const CallClass& calls) {
+  const KnownClass* const same_nodes = nearest_size(all, calls, calls.per_node);
+  return same_nodes != nullptr || calls.per_node == 1 ? same_nodes : nearest_size(all, calls, 1);
 }
 
 }  // namespace mq

@@ -4,8 +4,9 @@
 //
 // The bytes of the vectors, their type, the ranks, what was asked for; then what was the fastest, its time
 // and that of MPI's own reduction, how much more exact than the limit samples have to be, and the calls that
-// it was learnt from. A # begins a comment. A program that reads the file learns nothing: it makes the same
-// choices each time. Only samples of its data may still make a call exact.
+// it was learnt from. Where several ranks share each of several nodes, "nodes=4" follows the ranks. A #
+// begins a comment. A program that reads the file learns nothing: it makes the same choices each time. Only
+// samples of its data may still make a call exact.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct KnownClass {
 Result<std::vector<KnownClass>> parse_knowledge(std::string_view text);
 std::string to_string(const KnownClass& known);
 
-// The line for a class: of the same type, ranks and limit, whose size is nearest and at most four times as
-// large or small. Null: there is none.
+// The line for a class: of the same type, ranks, nodes and limit, whose size is nearest and at most four
+// times as large or small. If there is none: such a line that names no nodes. Null: there is none either.
 const KnownClass* find_known(const std::vector<KnownClass>& all, const CallClass& calls);
 
 }  // namespace mq

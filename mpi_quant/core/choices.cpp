@@ -34,22 +34,18 @@ namespace mq {
 class ChoiceClass final : public CallClock {
  public:
   ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
-      : chooser(calls, agrees_anyway), agrees_anyway_(agrees_anyway) {
-    const auto& knowledge = state.policy.knowledge;
-    if (!knowledge) return;
-    frozen_ = true;
-    if (const KnownClass* const known = find_known(*knowledge, calls)) known_ = *known;
-    chooser.freeze(known_ ? &*known_ : nullptr);
-  }
+      : chooser(made(calls, agrees_anyway, state.policy.knowledge)),
+        agrees_anyway_(agrees_anyway),
+        knowledge_(state.policy.knowledge) {}
   // The first call of a communicator finds out which ranks share a node, so only later ones may choose a plan
   // by that. Ranks of a single node are as if each had its own. May throw std::bad_alloc; nothing has changed
   // then.
   void set_nodes(int per_node) {
     if (per_node == chooser.calls().ranks) per_node = 1;
-    if (frozen_ || chooser.calls().per_node == per_node) return;
+    if (chooser.calls().per_node == per_node) return;
     CallClass with_nodes = chooser.calls();
     with_nodes.per_node = per_node;
-    chooser = Chooser(with_nodes, agrees_anyway_);
+    chooser = made(with_nodes, agrees_anyway_, knowledge_);
     times = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
@@ -64,16 +60,20 @@ class ChoiceClass final : public CallClock {
   void restart() noexcept {
     chooser.restart();
     times = {};
-    if (frozen_) chooser.freeze(known_ ? &*known_ : nullptr);
   }
 
   Chooser chooser;
   OwnTimes times;
 
  private:
+  static Chooser made(const CallClass& calls, bool agrees_anyway, const std::vector<KnownClass>* knowledge) {
+    Chooser chooser(calls, agrees_anyway);
+    if (knowledge != nullptr) chooser.freeze(find_known(*knowledge, calls));
+    return chooser;
+  }
+
   bool agrees_anyway_;
-  bool frozen_ = false;
-  std::optional<KnownClass> known_;
+  const std::vector<KnownClass>* knowledge_;  // null: learns
 };
 
 namespace {

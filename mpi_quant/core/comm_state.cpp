@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/registry.hpp"
@@ -59,10 +60,18 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
 // The rules, and what else all ranks must have alike to choose alike.
 std::string with_knowledge(const std::string& rules) {
   if (!env().ok() || !env()->has_knowledge) return rules;
-  return rules + '\0' + env()->knowledge;
+  return rules + '\0' + std::to_string(knowledge_of_environment().hash);
 }
 
 }  // namespace
+
+const KnowledgeFile& knowledge_of_environment() {
+  static Immortal<KnowledgeFile> file([] {  // immortal: MPI_Finalize may run in atexit
+    const std::string_view text = env().ok() ? std::string_view(env()->knowledge) : std::string_view();
+    return KnowledgeFile{parse_knowledge(text), hash_of(text)};
+  }());
+  return *file;
+}
 
 Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (CommState* known = find_state(user_comm)) return known;
@@ -81,7 +90,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   (void)PMPI_Comm_get_name(user_comm, name, &length);
   std::string rules, alike;  // alike: what all ranks must have alike
   Result<Policy> policy = Policy();
-  Result<std::vector<KnownClass>> knowledge = std::vector<KnownClass>();
+  const KnowledgeFile* knowledge = nullptr;
   try {
     if (env().ok() && initial == Initial::environment) {
       const std::string* const kept = kept_rules(user_comm);
@@ -89,7 +98,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     }
     alike = with_knowledge(rules);
     policy = Policy::parse(rules);
-    if (env().ok()) knowledge = parse_knowledge(env()->knowledge);
+    knowledge = &knowledge_of_environment();
     state.reset(new CommState);
     for (const ExtensionKind* kind = ExtensionKind::first(); kind != nullptr; kind = kind->next())
       state->extensions.push_back(kind->make(*state));
@@ -106,10 +115,10 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_bits ? 1 : 0;
   if (state->stats.exact_mode == 0) {
     if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
-    if (!knowledge.ok()) return knowledge.status();
+    if (!knowledge->lines.ok()) return knowledge->lines.status();
     state->policy.rules = std::move(*policy);
     state->policy.mode = mode;
-    if (env().ok() && env()->has_knowledge) state->policy.knowledge = std::move(*knowledge);
+    if (env().ok() && env()->has_knowledge) state->policy.knowledge = &*knowledge->lines;
   }
 
   CommState* const made = state.get();

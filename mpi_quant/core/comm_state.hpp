@@ -39,9 +39,18 @@ struct AgreedPolicy {
   bool same_watch = true;   // all ranks have the same mode, and all or none write a report
   std::string comm_name;    // of the user's communicator; empty if it is not the same on all ranks
   std::uint64_t calls = 0;  // calls that the rules were asked about
-  // For auto. Without a value it learns; with one it chooses by the list, which may be empty.
-  std::optional<std::vector<KnownClass>> knowledge;
+  // For auto, the list of KnowledgeFile, which may be empty: it chooses by the list. Null: it learns.
+  const std::vector<KnownClass>* knowledge = nullptr;
 };
+
+// The file of MPIQ_KNOWLEDGE. It is parsed once, for all communicators of the process.
+struct KnowledgeFile {
+  Result<std::vector<KnownClass>> lines;  // empty without a file
+  std::uint64_t hash = 0;                 // of its text, for ranks to compare
+};
+// Any thread may call it. Throws std::bad_alloc if there is no memory for the lines; the next call tries
+// again.
+const KnowledgeFile& knowledge_of_environment();
 
 // Memory for calls in flight.
 struct Scratch {

@@ -145,12 +145,12 @@ struct OfRank {
   }
 };
 
-std::string record_kind() { return "record of mpi_quant " + version_text(); }
+std::string own_kind() { return record_kind(version_text(), candidates()); }
 
 std::string bring(double elapsed_s) {
   OfRank mine{info_of_rank(), cores_of_rank(elapsed_s), env()->mode, finished_record(elapsed_s), {}};
   if (mine.mode == Mode::advise) mine.samples = own_samples();
-  return pack(record_kind(), mine);
+  return pack(own_kind(), mine);
 }
 
 // What all ranks have sent.
@@ -164,7 +164,7 @@ struct Evidences {
   explicit Evidences(const std::vector<std::string>& sent) {
     for (const std::string_view bytes : sent) {
       OfRank of;
-      const Status read = unpack(record_kind(), bytes, of);
+      const Status read = unpack(own_kind(), bytes, of);
       if (!read.ok())
         (void)std::fprintf(stderr, "mpi_quant: the report lacks rank %zu: %s\n", records.size(),
                            read.text().c_str());

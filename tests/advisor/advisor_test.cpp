@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant/advisor/advice.hpp"
@@ -270,6 +271,35 @@ TEST(Advisor, what_it_sends_is_read_back_and_a_part_of_it_is_refused) {
   EXPECT_FALSE(unpack("record", bytes, read).ok());
   for (std::size_t n = 0; n < bytes.size(); ++n)
     ASSERT_FALSE(unpack("samples", std::string_view(bytes).substr(0, n), read).ok()) << n;
+}
+
+// Ranks of two builds, or with two values of MPIQ_ADVISE_ERROR: each refuses what the other sends, because a
+// trial is known by its place in the list. The complaint names the list.
+TEST(Advisor, ranks_whose_lists_of_candidates_differ_refuse_each_other) {
+  Advisor advisor(kernels::best_isa());
+  const auto x = make_input<float>(Input::spikes, 20000, seed());
+  advisor.see(class_of(17), bytes_of(x), x.size(), Element::f32, bytes_of(x));
+  const Samples samples = advisor.samples();
+  const std::vector<Candidate> all(candidates().begin(), candidates().end());
+  std::vector<Candidate> fewer(all.begin(), all.end() - 1), swapped = all, other = all;
+  std::swap(swapped[0], swapped[1]);
+  other[0].text = "bound(rel=0.001)";
+  const auto is_read = [&](const std::vector<Candidate>& by_sender, const std::vector<Candidate>& by_reader) {
+    Samples read;
+    const Status status =
+        unpack(record_kind("1.2.3", by_reader), pack(record_kind("1.2.3", by_sender), samples), read);
+    EXPECT_EQ(read.size(), status.ok() ? samples.size() : 0);
+    if (!status.ok()) {
+      EXPECT_NE(status.text().find("1.2.3 with trials of " + by_reader[0].text + ", "), std::string::npos);
+    }
+    return status.ok();
+  };
+  EXPECT_TRUE(is_read(all, all));
+  for (const std::vector<Candidate>* const differs : {&fewer, &swapped, &other}) {
+    EXPECT_FALSE(is_read(all, *differs));
+    EXPECT_FALSE(is_read(*differs, all));
+  }
+  EXPECT_NE(record_kind("1.2.3", all), record_kind("1.2.4", all));
 }
 
 TEST(Advisor, samples_whose_result_was_not_tried_count_for_nothing) {

@@ -300,6 +300,25 @@ TEST(Chooser, the_same_is_chosen_from_the_same) {
   });
 }
 
+// Two ranks of two builds: what each calls its second candidate is another method. They can tell.
+TEST(Chooser, ranks_whose_lists_of_candidates_differ_do_not_know_the_same) {
+  const auto state = [](const Automatic& limit, int ranks) {
+    return Chooser({std::size_t{1} << 20, kernels::Element::f32, ranks, limit}).state();
+  };
+  const auto know_the_same = [](std::uint16_t a, std::uint16_t b) {
+    const auto said = [](std::uint16_t hash) {
+      Heard heard;
+      heard.state = hash;
+      heard.state_complement = static_cast<std::uint16_t>(~hash);
+      return heard;
+    };
+    return all_know_the_same(greatest(said(a), said(b)));
+  };
+  EXPECT_TRUE(know_the_same(state(kPercent, 2), state(kPercent, 2)));
+  EXPECT_FALSE(know_the_same(state(kPercent, 2), state(kLosslessOnly, 2)));  // fewer methods
+  EXPECT_FALSE(know_the_same(state(kPercent, 2), state(kPercent, 64)));      // other plans
+}
+
 TEST(Chooser, ranks_that_disagree_three_times_in_a_row_leave_it_for_a_while) {
   Chooser chooser({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent});
   int compressed = 0, agreements = 0;

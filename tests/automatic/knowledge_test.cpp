@@ -95,6 +95,75 @@ TEST(Knowledge, a_method_that_cannot_keep_the_limit_is_an_error_that_names_it) {
   EXPECT_EQ(complaint("bf16", "auto", "int8/direct"), "") << "auto does not choose for half types";
 }
 
+// A method that promises more than the limit asks for keeps the limit, too. Its calls need no sample.
+TEST(Knowledge, a_method_that_promises_more_than_the_limit_may_be_named) {
+  const auto reduced_by = [](const std::string& limit, const std::string& method, int ranks) {
+    const std::string text = "1048576 f32 @" + std::to_string(ranks) + " " + limit + ": " + method +
+                             " seconds=0.0001 mpi=0.001 margin=1.25 calls=9";
+    const Result<std::vector<KnownClass>> all = parse_knowledge(text);
+    if (!all.ok()) return std::string("refused");
+    World world(all->at(0).calls, kNetworks[0], 1);
+    world.error = [](const AutoCandidate&) { return 0.9; };  // no sample is asked for
+    world.chooser.freeze(&all->at(0));
+    const std::size_t by = world.call().reduced_by;
+    EXPECT_EQ(world.chooser.totals().judgements, 0u) << text;
+    return to_string(world.chooser.candidate(by).method);
+  };
+  for (const int ranks : {2, 3, 16, 1000}) {
+    EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(abs=0.005)/direct", ranks),
+              "bound(abs=0.005)/direct");
+    EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(abs=0.01)/direct", ranks), "bound(abs=0.01)/direct");
+    // The step is a power of two, so that up to twice the limit may be written.
+    EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(abs=0.025)/direct", ranks), "refused");
+  }
+  // What errors of ranks that do not cancel out come to with growth=sqrt is more than abs.
+  EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(abs=0.005,growth=sqrt)/direct", 2),
+            "bound(abs=0.005,growth=sqrt)/direct");
+  EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(abs=0.01,growth=sqrt)/direct", 64), "refused");
+  EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "bound(rel=1e-06)/direct", 2), "refused");  // of which vector?
+  EXPECT_EQ(reduced_by("auto", "bound(abs=1e-09)/direct", 2), "refused");
+  EXPECT_EQ(reduced_by("auto(error=abs:0.01)", "int8/direct", 2), "refused");
+}
+
+// The candidates depend on the nodes, so a line says how many there are.
+TEST(Knowledge, lines_of_other_nodes_are_told_apart) {
+  const Automatic limit{Automatic::Kind::relative, 0};
+  const std::string by_nodes = "1000 f32 @16 nodes=4 auto: raw/hierarchical seconds=1 mpi=2 margin=1 calls=1";
+  const std::vector<KnownClass> one = parsed(by_nodes);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].calls.per_node, 4);
+  EXPECT_EQ(to_string(one[0]), by_nodes);
+  for (const auto& [nodes, per_node] : {std::pair{1, 1}, {2, 8}, {8, 2}, {16, 1}}) {
+    const std::vector<KnownClass> all =
+        parsed("1000 f32 @16 nodes=" + std::to_string(nodes) + " auto: raw seconds=1 mpi=2 margin=1 calls=1");
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].calls.per_node, per_node);
+    EXPECT_EQ(to_string(all[0]).find("nodes=") != std::string::npos, per_node > 1);
+    EXPECT_TRUE(parsed(to_string(all[0])).at(0).calls == all[0].calls);
+  }
+  for (const char* const word :
+       {"nodes=0", "nodes=-4", "nodes=3", "nodes=32", "nodes=", "nodes=x", "nodes=4x"}) {
+    const Result<std::vector<KnownClass>> all =
+        parse_knowledge("1000 f32 @16 " + std::string(word) + " auto: raw seconds=1 mpi=2 margin=1 calls=1");
+    ASSERT_FALSE(all.ok()) << word;
+    EXPECT_NE(all.status().text().find("\"" + std::string(word) + "\""), std::string::npos)
+        << all.status().text();
+  }
+  // The line of the same nodes counts, if there is one within a factor of four. Else one that names no nodes,
+  // as files of earlier versions have. A line of other nodes never does.
+  const std::vector<KnownClass> all =
+      parsed(by_nodes + "\n2000 f32 @16 auto: mpi seconds=1 mpi=1 margin=1 calls=1");
+  const auto bytes_for = [&](std::size_t bytes, int per_node) {
+    const KnownClass* const known = find_known(all, {bytes, kernels::Element::f32, 16, limit, per_node});
+    return known == nullptr ? 0 : known->calls.bytes;
+  };
+  EXPECT_EQ(bytes_for(2000, 4), 1000u);
+  EXPECT_EQ(bytes_for(4001, 4), 2000u);
+  EXPECT_EQ(bytes_for(2000, 8), 2000u);
+  EXPECT_EQ(bytes_for(1000, 1), 2000u);
+  EXPECT_EQ(bytes_for(400, 1), 0u);
+}
+
 TEST(Knowledge, the_nearest_size_counts_if_it_is_near) {
   const std::vector<KnownClass> all = parsed(
       "1000 f32 @2 auto: raw seconds=1 mpi=1 margin=1 calls=1\n3000 f32 @2 auto: mpi seconds=1 mpi=1 margin=1 calls=1");
@@ -146,8 +215,7 @@ TEST(Knowledge, a_file_may_name_methods_that_are_tried_by_no_program) {
     if (all.size() != 1) return std::string("not parsed");
     world.error = [error](const AutoCandidate&) { return error; };
     world.chooser.freeze(&all[0]);
-    world.chooser.restart();  // as a rank that has missed a call does
-    world.chooser.freeze(&all[0]);
+    world.chooser.restart();  // as a rank that has missed a call does: what the file says stays
     EXPECT_LE(world.chooser.candidates().size(), listed + 1) << method;
     std::size_t by = world.call().reduced_by;
     for (int i = 0; i < 50; ++i) EXPECT_EQ(world.call().reduced_by, by) << method;
