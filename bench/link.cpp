@@ -6,11 +6,14 @@
 #include <array>
 #include <map>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "bench/buffers.hpp"
 #include "bench/call.hpp"
 #include "bench/sync.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/private_comm.hpp"
 
 namespace mq::bench {
 namespace {
@@ -27,15 +30,13 @@ std::byte byte_at(int rank, std::size_t i) {
 
 class LinkWorkload final : public Workload {
  public:
-  LinkWorkload(const Point& point, MPI_Comm comm)
+  LinkWorkload(const Point& point, MPI_Comm comm, Waiting waiting)
       : bytes_(point.bytes()),
         out_(slot_for(kLinkBurst * bytes_)),
         in_(slot_for(kLinkBurst * bytes_)),
-        comm_(comm) {
-    int size = 0;
-    PMPI_Comm_rank(comm, &rank_);
-    PMPI_Comm_size(comm, &size);
-    partner_ = (rank_ + size / 2) % size;
+        comm_(comm, waiting),
+        exchange_(comm_, never_, traffic_) {
+    exchange_.make_room(std::size_t{2} * kLinkBurst);
     restore_input();
   }
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
@@ -47,49 +48,45 @@ class LinkWorkload final : public Workload {
   }
   bool input_intact() const override {
     for (std::size_t i = 0; i < kLinkBurst * bytes_; ++i)
-      if (out_.slot(0)[i] != byte_at(rank_, i)) return false;
+      if (out_.slot(0)[i] != byte_at(comm_.rank(), i)) return false;
     return true;
   }
   void restore_input() override {
-    for (std::size_t i = 0; i < kLinkBurst * bytes_; ++i) out_.slot(0)[i] = byte_at(rank_, i);
+    for (std::size_t i = 0; i < kLinkBurst * bytes_; ++i) out_.slot(0)[i] = byte_at(comm_.rank(), i);
   }
   bool all_inputs_intact() const override { return input_intact(); }
 
-  int exchange(int messages) const {
-    std::array<MPI_Request, std::size_t{2} * kLinkBurst> requests;
-    requests.fill(MPI_REQUEST_NULL);
-    const int bytes = static_cast<int>(bytes_);
-    int code = MPI_SUCCESS;
-    for (int i = 0; i < messages && code == MPI_SUCCESS; ++i)
-      code = PMPI_Irecv(in_.slot(0) + static_cast<std::size_t>(i) * bytes_, bytes, MPI_BYTE, partner_, kTag,
-                        comm_, &requests[static_cast<std::size_t>(i)]);
-    for (int i = 0; i < messages && code == MPI_SUCCESS; ++i)
-      code = PMPI_Isend(out_.slot(0) + static_cast<std::size_t>(i) * bytes_, bytes, MPI_BYTE, partner_, kTag,
-                        comm_, &requests[static_cast<std::size_t>(kLinkBurst + i)]);
-    return code != MPI_SUCCESS
-               ? code
-               : PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  int exchange(int messages) {
+    const std::size_t bytes = static_cast<std::size_t>(messages) * bytes_;
+    const Status status = exchange_with(exchange_, distance(), kTag, std::span(out_.slot(0), bytes),
+                                        std::span(in_.slot(0), bytes), messages);
+    return status.ok() ? MPI_SUCCESS : MPI_ERR_OTHER;
   }
   ResultErrors compare(int messages) const {
     ErrorSums errors;
+    const int partner = (comm_.rank() + distance()) % comm_.size();
     for (std::size_t i = 0; i < static_cast<std::size_t>(messages) * bytes_; ++i) {
       const double found = std::to_integer<int>(in_.slot(0)[i]),
-                   sent = std::to_integer<int>(byte_at(partner_, i));
+                   sent = std::to_integer<int>(byte_at(partner, i));
       errors.add(found, sent, found == sent);
     }
-    return errors.over_ranks(comm_);
+    return errors.over_ranks(comm_.handle());
   }
 
  private:
+  int distance() const { return comm_.size() / 2; }
+
   std::size_t bytes_;
   Pool out_, in_;
-  MPI_Comm comm_;
-  int rank_ = 0, partner_ = 0;
+  MpiComm comm_;
+  const Deadline never_;
+  Traffic traffic_;
+  Exchange<MpiComm> exchange_;
 };
 
 class LinkVariant final : public Variant {
  public:
-  LinkVariant(const LinkWorkload& workload, int messages) : workload_(workload), messages_(messages) {}
+  LinkVariant(LinkWorkload& workload, int messages) : workload_(workload), messages_(messages) {}
   int call() override { return workload_.exchange(messages_); }
   ResultErrors compare(bool) const override { return workload_.compare(messages_); }
   MPIQ_Stats stats() const override { return {}; }
@@ -98,7 +95,7 @@ class LinkVariant final : public Variant {
   bool ours() const override { return false; }
 
  private:
-  const LinkWorkload& workload_;
+  LinkWorkload& workload_;
   int messages_;
 };
 
@@ -110,9 +107,11 @@ class LinkCollective final : public Collective {
  public:
   explicit LinkCollective(const Options& options) : options_(options) {}
   std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override {
+    const Result<Nodes> nodes = nodes_of(comm);
+    const Waiting waiting = waiting_of(nodes.ok() ? nodes->ranks : point.ranks);
     std::unique_ptr<Workload> workload;
     try {
-      workload = std::make_unique<LinkWorkload>(point, comm);
+      workload = std::make_unique<LinkWorkload>(point, comm, waiting);
     } catch (const std::bad_alloc&) {
     }
     if (!all_agree(workload != nullptr, comm)) workload.reset();
@@ -145,13 +144,8 @@ std::unique_ptr<Collective> make_link_collective(const Options& options) {
 
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts) {
   const auto shorter = [](const LinkPoint& a, const LinkPoint& b) { return a.bytes < b.bytes; };
-  const auto [short_single, long_single] = std::minmax_element(singles.begin(), singles.end(), shorter);
   const auto [short_burst, long_burst] = std::minmax_element(bursts.begin(), bursts.end(), shorter);
-  LinkModel model;
-  model.beta_s = std::max(long_single->seconds - short_single->seconds, 0.0) /
-                 (long_single->bytes - short_single->bytes);
-  model.latency_s = std::max(short_single->seconds - model.beta_s * short_single->bytes, 0.0);
-  const LinkModel parted = split(model, kLinkBurst, short_burst->seconds);
+  const LinkModel model = fit(singles), parted = split(model, kLinkBurst, short_burst->seconds);
   MeasuredLink link;
   link.latency_s = parted.latency_s;
   link.overhead_s = parted.overhead_s;

@@ -1,5 +1,5 @@
-// mpiq-bench link: messages between pairs of ranks, measured as reductions are, and the network that explains
-// them. mpiq-simulate runs on that network. The advisor's measure_link takes half a second in a user's
+// mpiq-bench link: the exchanges of the link meter (base/link_meter.hpp), measured as reductions are, and the
+// network that explains them. mpiq-simulate runs on that network. The meter takes some 20 ms in a user's
 // program; this one takes as long as its intervals need, and keeps every repetition.
 #pragma once
 
@@ -10,11 +10,9 @@
 
 #include "bench/options.hpp"
 #include "bench/workload.hpp"
-#include "mpi_quant/advisor/link.hpp"
+#include "mpi_quant/base/link_meter.hpp"
 
 namespace mq::bench {
-
-inline constexpr int kLinkBurst = 16;  // messages each way, see link.cpp
 
 // The methods of such a sweep: one message each way, and a burst of them. Each rank has the partner half of
 // the ranks away.

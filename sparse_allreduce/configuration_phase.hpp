@@ -156,7 +156,7 @@ class ConfigurationPhase {
     }
     attempt([&] { lists_.cut(stage, to, links, sent); });
     for (std::size_t j = 0; j < n; ++j)
-      exchange_.worked(Work::encode, sent[j].counts[0] + (links[j].same ? 0 : sent[j].counts[1]));
+      worked(exchange_.comm(), Work::encode, sent[j].counts[0] + (links[j].same ? 0 : sent[j].counts[1]));
     for (const Header& header : sent)
       if (header.payload_bytes > kMostMessageBytes)
         note({Code::bad_argument, "a message would be longer than 2 GiB: use more ranks or shorter lists"});
@@ -168,8 +168,8 @@ class ConfigurationPhase {
           return note({Code::bad_frame, "a message is not a list of indices"});
       for (const Link& link : links) {
         const std::size_t entries = link.out.size() + (link.same ? 0 : link.in.size());
-        if (link.announced) exchange_.worked(Work::decode, entries);
-        exchange_.worked(Work::merge, entries);
+        if (link.announced) worked(exchange_.comm(), Work::decode, entries);
+        worked(exchange_.comm(), Work::merge, entries);
       }
       note(lists_.merge(to, links));
     });

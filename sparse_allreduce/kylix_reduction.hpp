@@ -179,9 +179,9 @@ class KylixReduction {
       MQ_TRY(receive_late(comm));
       messages_.each_send([&](ReplicatedSend<C>& send) { lags = send.lags() || lags; });
       if (!lags) return {};
-      const double now_s = clock_s();
-      if (end_s == 0) end_s = now_s + kPatience_s;
-      if (now_s > end_s) break;
+      const double now = now_s();
+      if (end_s == 0) end_s = now + kPatience_s;
+      if (now > end_s) break;
       comm.idle();
     }
     messages_.each_send([](ReplicatedSend<C>& send) { send.give_up(); });

@@ -96,9 +96,4 @@ inline const kernels::BitmapOps& bitmap_ops(kernels::Element element = kernels::
   return kernels::bitmap_ops(element, isa);
 }
 
-// Bytes and messages of one rank.
-struct Traffic {
-  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0;
-};
-
 }  // namespace mq::sparse

@@ -119,7 +119,7 @@ class UnionCall {
     note(std::move(status));
     return {};
   }
-  void worked(Work work, std::size_t entries) { exchange_.worked(work, entries); }
+  void worked(Work work, std::size_t entries) { sparse::worked(exchange_.comm(), work, entries); }
   // Makes the header announce this rank's error.
   void announce(Header& header) const {
     header.error_code = static_cast<std::uint16_t>(local_error.code());

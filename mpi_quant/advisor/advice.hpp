@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mpi_quant/advisor/advisor.hpp"
-#include "mpi_quant/advisor/link.hpp"
+#include "mpi_quant/base/link.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {

@@ -4,12 +4,16 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <optional>
+#include <span>
 
-#include "mpi_quant/advisor/link_mpi.hpp"
+#include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/link_meter.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/own_comm.hpp"
+#include "mpi_quant/core/private_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/policy/words.hpp"
@@ -38,6 +42,30 @@ const ClassAdvice* representative(std::span<const ClassAdvice> classes, int rank
   for (const ClassAdvice& c : classes)
     if (c.id.ranks == ranks && !c.methods.empty() && c.bytes <= kLargest) return &c;
   return nullptr;
+}
+
+// Collective over a communicator of our own, of at least two ranks: all get the same model.
+Result<LinkModel> measure_link(MPI_Comm comm, int size) {
+  const Result<Nodes> nodes = nodes_of(comm);
+  MpiComm messages(comm, waiting_of(nodes.ok() ? nodes->ranks : size));
+  const Deadline never;
+  Traffic traffic;
+  Buffer memory;
+  std::optional<LinkMeter<MpiComm>> meter;
+  try {
+    if (memory.reserve(kLinkMemory))
+      meter.emplace(messages, 0, never, traffic, std::span(memory.data(), kLinkMemory));
+  } catch (const std::bad_alloc&) {
+  }
+  const int failed_here = meter ? 0 : 1;
+  int failed = 0;  // on any rank: all ranks have the memory, or none goes on
+  MQ_TRY(mpi_status(real_mpi().allreduce(&failed_here, &failed, 1, MPI_INT, MPI_MAX, comm), "MPI_Allreduce"));
+  if (failed != 0) return Status{Code::no_memory, "no memory to measure the link"};
+  LinkModel link;
+  Status status = meter->measure(link);
+  if (status.ok()) return link;
+  memory.leak();  // messages may be in flight
+  return status;
 }
 
 // Makes one call with a method, or MPI's own. False if this rank sees that the call cannot be made.
@@ -187,7 +215,7 @@ Result<Field> measure_field(const Evidence& evidence) {
   if (size == 1) return field;
   MPI_Comm comm = MPI_COMM_NULL;
   MQ_TRY(split_off(MPI_COMM_WORLD, comm));
-  const Result<LinkModel> link = measure_link(comm);
+  const Result<LinkModel> link = measure_link(comm, size);
   (void)PMPI_Comm_free(&comm);
   if (!link.ok()) return link.status();
   field.link = *link;

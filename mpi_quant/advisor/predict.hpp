@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "mpi_quant/advisor/advisor.hpp"
-#include "mpi_quant/advisor/link.hpp"
+#include "mpi_quant/base/link.hpp"
 #include "mpi_quant/plan/cost.hpp"
 
 namespace mq {

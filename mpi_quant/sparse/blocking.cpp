@@ -41,7 +41,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
 
 // Waits until a window of tags is free.
 Status BlockingSparse::enter(std::uint32_t sequence) {
-  const sparse::Deadline deadline(timeout_s_);
+  const Deadline deadline(timeout_s_);
   for (;;) {
     {
       const std::scoped_lock lock(state_->mutex);
@@ -70,7 +70,7 @@ void BlockingSparse::leave() {
 Status BlockingSparse::compare_signatures(const Signature& signature, double most) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
   MQ_TRY(agreement.start(comm_->plain(), signature, {.measured = {most}}, first_tag_ + kTags));
-  const sparse::Deadline deadline(timeout_s_);
+  const Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
     bool moved = false;
     MQ_TRY(agreement.advance(comm_->plain(), traffic_.messages_sent, moved));
@@ -106,7 +106,7 @@ Status BlockingSparse::network(sparse::Network& network) {
   if (!known.network) try {
       sparse::Network measured;
       MQ_TRY(sparse::measure_network(
-          *comm_, first_tag_, sparse::Deadline(timeout_s_), own_memory_, traffic_,
+          *comm_, first_tag_, Deadline(timeout_s_), own_memory_, traffic_,
           [&](void* vector, std::size_t count) { return dense(vector, count, MPI_FLOAT, MPI_SUM); },
           measured));
       known.network = measured;
@@ -148,7 +148,7 @@ Status BlockingSparse::reduce_piece(const Call& call) {
   return {};
 }
 
-void BlockingSparse::add_traffic(const sparse::Traffic& before, const sparse::Traffic& after) {
+void BlockingSparse::add_traffic(const Traffic& before, const Traffic& after) {
   traffic_.sent_bytes += after.sent_bytes - before.sent_bytes;
   traffic_.received_bytes += after.received_bytes - before.received_bytes;
   traffic_.messages_sent += after.messages_sent - before.messages_sent;
@@ -164,7 +164,7 @@ Status BlockingSparse::end(Status status) {
   stats.wire_bytes_sent += traffic_.sent_bytes;
   stats.wire_bytes_received += traffic_.received_bytes;
   stats.messages_sent += traffic_.messages_sent;
-  if (sparse::broken(status)) {
+  if (broken(status)) {
     state_->set_broken(status);
     sparse_state(*state_).memory.leak();
     own_memory_.leak();

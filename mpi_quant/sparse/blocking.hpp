@@ -77,13 +77,13 @@ class BlockingSparse {
   // Reduces the whole vector of `count` elements in place, by MPI's own reduction.
   Status dense(void* vector, std::size_t count, MPI_Datatype datatype, MPI_Op op);
   // Adds the traffic of a reduction that counts its own, from `before` to `after`.
-  void add_traffic(const sparse::Traffic& before, const sparse::Traffic& after);
+  void add_traffic(const Traffic& before, const Traffic& after);
   // Adds the call to the statistics. Returns `status`.
   Status end(Status status);
 
   ProgressComm& comm() { return *comm_; }
   sparse::Workspace& memory() { return state_ ? sparse_state(*state_).memory : own_memory_; }
-  sparse::Traffic& traffic() { return traffic_; }
+  Traffic& traffic() { return traffic_; }
   CommState* state() { return state_.get(); }  // null on one rank
   std::uint64_t id() const { return id_; }     // of the call; equal on all ranks
   int first_tag() const { return first_tag_; }
@@ -99,7 +99,7 @@ class BlockingSparse {
   std::optional<Turn> turn_;
   std::optional<ProgressComm> comm_;
   sparse::Workspace own_memory_;  // for one rank alone, and for measuring
-  sparse::Traffic traffic_;
+  Traffic traffic_;
   QueuePosition position_;
   double timeout_s_ = 0;
   std::uint32_t sequence_ = 0;

@@ -1,10 +1,9 @@
 #include "mpi_quant/sparse/reduce.hpp"
 
-#include <array>
 #include <bit>
+#include <span>
 
 #include "mpi_quant/sparse/blocking.hpp"
-#include "sparse_allreduce/measure.hpp"
 
 namespace mq {
 
@@ -168,7 +167,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
   else if (local_error.ok() && (!options.degrees.empty() || keeps_degrees(*lists)))
     need = kRoutes;
   MQ_TRY(call.agree(sign(a, options, made, kSparseReduce), local_error, need));
-  const sparse::Traffic before = lists->reduction.traffic();
+  const Traffic before = lists->reduction.traffic();
   Status status;
   if (need == kNothing) {
     status = lists->reduction.start(call.comm(), a.out_values, a.in_values);
@@ -234,11 +233,13 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
                              made.in_given.size(), call.memory(), run->kylix_, kNoReduction, call.traffic()));
     // Prepared here, because runs use MpiComm and this call uses another class of messages.
     const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, options.timeout_s);
-    std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
-    MQ_TRY(sparse::max_over_ranks(call.comm(), call.first_tag(), sparse::Deadline(options.timeout_s),
-                                  call.memory(), call.traffic(), failed));
+    double failed = prepared.ok() ? 0 : 1;
+    const Deadline deadline(options.timeout_s);
+    Exchange exchange(call.comm(), deadline, call.traffic());
+    MQ_TRY(max_over_ranks(exchange, call.first_tag(), std::span(&failed, 1),
+                          call.memory().take<std::byte>(2 * sizeof failed)));
     MQ_TRY(prepared);
-    return failed[0] > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
+    return failed > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
   };
   MQ_TRY(call.end(configure()));
   if (call.state() != nullptr) run->state_ = call.state()->shared_from_this();
@@ -251,7 +252,7 @@ SparseRun::~SparseRun() {
   const std::scoped_lock lock(state_->mutex);
   // Receives what replicas send late.
   constexpr double kPatience_s = 1;
-  const sparse::Deadline deadline(kPatience_s);
+  const Deadline deadline(kPatience_s);
   while (state_->broken.ok() && !reduction_.quiet() && !deadline.over())
     if (!reduction_.receive_late(*comm_).ok()) break;
   if (!reduction_.quiet()) state_->keep();
@@ -297,7 +298,7 @@ void SparseRun::finish(Status status) noexcept {
   status_ = std::move(status);
   done_ = true;
   if (state_ == nullptr) return;
-  const sparse::Traffic now = reduction_.traffic();
+  const Traffic now = reduction_.traffic();
   MPIQ_Stats& stats = state_->stats;
   ++stats.sparse_calls;
   stats.failed_calls += !status_.ok();

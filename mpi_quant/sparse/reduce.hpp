@@ -62,7 +62,7 @@ class SparseRun final : public Startable, public InFlight {
   std::optional<MpiComm> comm_;
   sparse::KylixRoutes kylix_;
   sparse::KylixReduction<MpiComm> reduction_;
-  sparse::Traffic booked_;  // the part of its traffic already counted in the statistics
+  Traffic booked_;  // the part of its traffic already counted in the statistics
   const void* out_values_ = nullptr;
   void* in_values_ = nullptr;
   bool done_ = true;

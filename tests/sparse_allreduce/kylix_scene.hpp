@@ -127,8 +127,8 @@ class Player {
   }
   // With replicas: until all that the others have sent has come, or for so long.
   void settle(double seconds) {
-    const double end = sparse::clock_s() + seconds;
-    while (!reduction.quiet() && sparse::clock_s() < end) {
+    const double end = now_s() + seconds;
+    while (!reduction.quiet() && now_s() < end) {
       ASSERT_TRUE(reduction.receive_late(comm_).ok());
       comm_.idle();
     }
@@ -139,7 +139,7 @@ class Player {
   sparse::Workspace scratch;
   sparse::KylixRoutes kylix;
   Reduction reduction;
-  sparse::Traffic traffic;
+  Traffic traffic;
 
  private:
   void scribble() { std::fill(in_bytes_.begin(), in_bytes_.end(), std::byte{0x5a}); }

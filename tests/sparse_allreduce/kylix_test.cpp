@@ -220,7 +220,7 @@ TEST(Kylix, sends_exactly_the_values_that_the_layers_hold) {
           messages += layer.parts[j].out_count > 0 ? 1u : 0u;
           messages += layer.sources[j].in.empty() ? 0u : 1u;
         }
-      const sparse::Traffic& traffic = player.reduction.traffic();
+      const Traffic& traffic = player.reduction.traffic();
       EXPECT_EQ(traffic.messages_sent, messages);
       EXPECT_EQ(traffic.sent_bytes, entries * 24 + messages * sizeof(Header));
       EXPECT_GE(traffic.received_bytes, received * 24);

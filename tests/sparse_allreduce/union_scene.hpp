@@ -61,7 +61,7 @@ struct UnionOutcome {
   sparse::UnionResult result;
   std::vector<std::uint64_t> indices;
   std::vector<T> values;
-  sparse::Traffic traffic;
+  Traffic traffic;
 };
 
 // Left fold in the order of the ranks, in type A: as a list, or as the vector it is.

@@ -141,7 +141,7 @@ class Ranks {
     sparse::Workspace memory;
     sparse::KylixRoutes routes;
     sparse::KylixReduction<ListComm> reduction;
-    sparse::Traffic traffic;
+    Traffic traffic;
     sparse::UnionResult result;
     std::vector<std::uint64_t> indices;
     std::vector<T> values;

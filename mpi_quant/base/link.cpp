@@ -1,4 +1,4 @@
-#include "mpi_quant/advisor/link.hpp"
+#include "mpi_quant/base/link.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,34 +19,28 @@ double residual_of(std::span<const LinkPoint> points, const LinkModel& model) {
 
 }  // namespace
 
-// With u = 1 / seconds and v = bytes / seconds, alpha u + beta v = 1 at every point.
+// The longer of 2 k overhead, where the processor is always busy, and alpha + (k - 1) overhead, where it
+// waits for the last message.
+double LinkModel::burst_s(int messages) const {
+  return std::max(2 * messages * overhead_s, alpha_s() + (messages - 1) * overhead_s);
+}
+
 LinkModel fit(std::span<const LinkPoint> points) {
-  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  const LinkPoint *shortest = nullptr, *longest = nullptr;
   for (const LinkPoint& p : points)
     if (p.seconds > 0) {
-      const double u = 1 / p.seconds, v = p.bytes / p.seconds;
-      uu += u * u;
-      uv += u * v;
-      vv += v * v;
-      u1 += u;
-      v1 += v;
+      if (shortest == nullptr || p.bytes < shortest->bytes) shortest = &p;
+      if (longest == nullptr || p.bytes > longest->bytes) longest = &p;
     }
   LinkModel model;
-  const double determinant = uu * vv - uv * uv;
-  if (determinant > 1e-12 * uu * vv) {  // otherwise all points have the same size
-    model.latency_s = (u1 * vv - v1 * uv) / determinant;
-    model.beta_s = (v1 * uu - u1 * uv) / determinant;
-  } else if (uu > 0) {
-    model.latency_s = u1 / uu;
-  }
-  if (model.latency_s < 0) model = {0, 0, v1 / vv};
-  if (model.beta_s < 0) model = {u1 / uu, 0, 0};
+  if (shortest == nullptr) return model;
+  if (longest->bytes > shortest->bytes)
+    model.beta_s = std::max((longest->seconds - shortest->seconds) / (longest->bytes - shortest->bytes), 0.0);
+  model.latency_s = std::max(shortest->seconds - model.beta_s * shortest->bytes, 0.0);
   model.residual = residual_of(points, model);
   return model;
 }
 
-// k messages take the longer of 2 k overhead, where the processor is always busy, and alpha + (k - 1)
-// overhead, where it waits for the last one.
 LinkModel split(const LinkModel& model, int messages, double seconds) {
   LinkModel parted = model;
   if (messages < 2) return parted;
