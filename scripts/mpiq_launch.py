@@ -101,7 +101,7 @@ class Patience:
         self.path, self.idle_s, self.limit_s = path, idle_s, limit_s
         self.looked_at = None
 
-    def verdict(self, running_s):
+    def reason_to_end(self, running_s):
         """`` to go on, otherwise the reason to give up."""
         if running_s > self.limit_s:
             return f"it has not ended after {self.limit_s:.0f} s"
@@ -122,7 +122,7 @@ def run(launch, patience, show):
             for line in launch.lines(1.0):
                 show(line)
             show(None)
-            why = patience.verdict(time.monotonic() - launch.started)
+            why = patience.reason_to_end(time.monotonic() - launch.started)
             if why:
                 print(f"scripts/sweep: warning: {launch.log}: {why}: ended by force", file=sys.stderr, flush=True)
                 launch.end()

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/placement.hpp"
 #include "tests/device/hidden_memory.hpp"
+#include "tests/device/lazy_stream.hpp"
 #include "tests/kernels/host_kernels.hpp"
 
 namespace mq {
@@ -39,15 +39,15 @@ struct Device {
 };
 struct DeviceStream {
   Device* device = nullptr;
-  std::deque<std::function<void()>> work;
-  std::size_t queued = 0, done = 0;  // operations, ever
+  test::LazyStream work;
   Status launch_error;
 };
 struct DeviceEvent {
   Device* device = nullptr;
   DeviceStream* stream = nullptr;
-  std::size_t at = 0;  // reached once so many operations of the stream are done
-  int polls = 0;
+  test::Lazy reached;  // null: nothing was before it
+  std::size_t at = 0;  // so many operations of the stream were
+  int patience = 0, asked = 0;
 };
 
 }  // namespace mq
@@ -70,19 +70,19 @@ class Gpus {
     for (int i = 0; i < kDevices; ++i) {
       device(i) = Device{};
       device(i).number = i;
-      program_[static_cast<std::size_t>(i)] = DeviceStream{&device(i), {}, 0, 0, {}};
+      program_[static_cast<std::size_t>(i)] = DeviceStream{&device(i), {}, {}};
     }
   }
   // The program's own stream of a device, legacy or not: there is one.
   DeviceStream* program(Device* device) { return &program_[static_cast<std::size_t>(device->number)]; }
   // What the program launches.
-  void enqueue(DeviceStream* stream, std::function<void()> operation) {
+  void enqueue(DeviceStream* stream, const std::function<void()>& operation) {
     const std::scoped_lock lock(mutex_);
-    push(stream, std::move(operation));
+    push(stream, operation);
   }
   void finish(DeviceStream* stream) {
     const std::scoped_lock lock(mutex_);
-    run(stream, stream->queued);
+    run(stream);
   }
   // The library's memory, or null; and the program's, which lives until the next forget().
   std::byte* allocate(Device* device, std::size_t bytes) {
@@ -136,18 +136,15 @@ class Gpus {
     device->is_bad = device->stays_bad;
     return {Code::device_failed, "this GPU was told to fail"};
   }
-  void push(DeviceStream* stream, std::function<void()> operation) {
-    stream->work.push_back(std::move(operation));
-    ++stream->queued;
+  template <class Operation>
+  void push(DeviceStream* stream, const Operation& operation) {
+    (void)stream->work.push([operation] { return operation(), 0; });
   }
-  void run(DeviceStream* stream, std::size_t up_to) {
-    while (stream->done < up_to) {
-      const std::function<void()> operation = std::move(stream->work.front());
-      stream->work.pop_front();
-      operation();
-      ++stream->done;
-    }
+  // What comes next in a stream comes after this.
+  void wait_for(DeviceStream* stream, test::Lazy after) {
+    (void)stream->work.push([] { return 0; }, {std::move(after)});
   }
+  void run(DeviceStream* stream) { (void)test::LazyStream::complete(stream->work.last()); }
   std::recursive_mutex& mutex() { return mutex_; }
 
  private:
@@ -191,7 +188,7 @@ inline void Gpus::set_streams(DeviceApi& api) {
   api.make_stream = [](Device* device, DeviceStream*& stream) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(device));
-    stream = new DeviceStream{device, {}, 0, 0, {}};
+    stream = new DeviceStream{device, {}, {}};
     ++device->allocations;
     return {};
   };
@@ -205,30 +202,26 @@ inline void Gpus::set_streams(DeviceApi& api) {
   api.follow = [](DeviceStream* stream, DeviceSync sync) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(stream->device));
-    DeviceStream* const program = get().program(stream->device);
-    if (sync != DeviceSync::none)
-      get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
+    if (sync != DeviceSync::none) get().wait_for(stream, get().program(stream->device)->work.last());
     return {};
   };
   api.follow_stream = [](DeviceStream* stream, void* of_program) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(stream->device));
-    auto* const program = static_cast<DeviceStream*>(of_program);
-    get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
+    get().wait_for(stream, static_cast<DeviceStream*>(of_program)->work.last());
     return {};
   };
   api.lead_stream = [](DeviceStream* stream, void* of_program) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(stream->device));
-    get().push(static_cast<DeviceStream*>(of_program),
-               [stream, up_to = stream->queued] { get().run(stream, up_to); });
+    get().wait_for(static_cast<DeviceStream*>(of_program), stream->work.last());
     return {};
   };
   api.synchronize = [](DeviceStream* stream) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     ++stream->device->waits;
     const Status status = get().count(stream->device);
-    get().run(stream, stream->queued);
+    get().run(stream);
     return status;
   };
 }
@@ -237,7 +230,7 @@ inline void Gpus::set_events(DeviceApi& api) {
   api.make_event = [](Device* device, bool, DeviceEvent*& event) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(device));
-    event = new DeviceEvent{device, nullptr, 0, 0};
+    event = new DeviceEvent{device, nullptr, nullptr, 0, 0, 0};
     ++device->events;
     return {};
   };
@@ -247,22 +240,24 @@ inline void Gpus::set_events(DeviceApi& api) {
     ++event->device->records;
     MQ_TRY(get().count(event->device));
     event->stream = stream;
-    event->at = stream->queued;
-    event->polls = static_cast<int>(stream->queued * 7 % 4);
+    event->reached = stream->work.last();
+    event->at = stream->work.pushed();
+    event->patience = static_cast<int>(event->at * 7 % 4);
+    event->asked = 0;
     return {};
   };
   api.query = [](DeviceEvent* event, bool& done) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     ++event->device->queries;
     MQ_TRY(get().count(event->device));
-    if (event->stream != nullptr && event->polls-- <= 0) get().run(event->stream, event->at);
-    done = event->stream == nullptr || event->stream->done >= event->at;
+    done = test::LazyStream::is_due(event->reached, event->patience, event->asked);
+    if (done) (void)test::LazyStream::complete(event->reached);
     return {};
   };
   api.wait_event = [](DeviceStream* stream, DeviceEvent* event) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(stream->device));
-    get().push(stream, [other = event->stream, up_to = event->at] { get().run(other, up_to); });
+    get().wait_for(stream, event->reached);
     return {};
   };
   api.elapsed = [](DeviceEvent* from, DeviceEvent* to, double& seconds) noexcept -> Status {

@@ -47,7 +47,7 @@ void destroy(Context& context) {
   for (Stream* stream : s.streams)
     if (stream->context == &context) {
       stream->is_alive = stream->is_captured = false;
-      stream->queue.clear();
+      stream->work.drop();
     }
   for (Event* event : s.events)
     if (event->context == &context) event->is_alive = false;

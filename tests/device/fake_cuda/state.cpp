@@ -159,7 +159,7 @@ long fake_cuda_living(const char* what) {
   const std::string_view word = what;
   long n = 0;
   for (const Stream* stream : s.streams) {
-    if (word == "pending") n += static_cast<long>(stream->queue.size());
+    if (word == "pending") n += static_cast<long>(stream->work.waiting());
     if (word == "streams" && stream->is_alive && !stream->is_default) ++n;
   }
   if (word == "events")

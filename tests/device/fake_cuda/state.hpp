@@ -2,7 +2,6 @@
 // kept, so that a stale handle is an error and not a crash.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tests/device/fake_cuda/fake.hpp"
+#include "tests/device/lazy_stream.hpp"
 
 namespace mq::fake {
 
@@ -30,20 +30,12 @@ struct Context {
   std::map<std::thread::id, Stream*> per_thread;
 };
 
-// One piece of a stream's work. after: operations of other streams that come first.
-struct Operation {
-  Stream* stream = nullptr;
-  std::vector<std::shared_ptr<Operation>> after;
-  std::function<CuResult()> run;
-  bool is_done = false;
-};
-
 struct Stream {
   Context* context = nullptr;
+  test::LazyStream work;
   bool is_blocking = true, is_alive = true;  // blocking: in order with the legacy stream
   bool is_default = false;                   // the legacy or a thread's
-  std::deque<std::shared_ptr<Operation>> queue;
-  int queries = 0;  // in a row that found work
+  int queries = 0;                           // in a row that found work
   bool is_captured = false, is_invalidated = false;
   int capture_mode = 0;
   std::thread::id capturer;
@@ -52,8 +44,8 @@ struct Stream {
 struct Event {
   Context* context = nullptr;
   bool is_alive = true, has_timing = true, is_captured = false;
-  std::shared_ptr<Operation> recorded;  // null: never
-  std::shared_ptr<double> reached_s;    // when
+  test::Lazy recorded;                // null: never
+  std::shared_ptr<double> reached_s;  // when
   int queries = 0;
 };
 
@@ -129,9 +121,9 @@ Context* context_of(CuContext handle);  // null: there is no such context
 
 // Streams. Resolves null, legacy and per-thread; the current context's.
 CuResult stream_of(CuStream handle, Stream*& stream);
-CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<Operation> after = nullptr,
-                 std::shared_ptr<Operation>* made = nullptr);
-CuResult complete(std::shared_ptr<Operation> operation);  // runs it, and all that comes first
+CuResult enqueue(Stream& stream, std::function<CuResult()> run, test::Lazy after = nullptr,
+                 test::Lazy* made = nullptr);
+CuResult complete(const test::Lazy& operation);  // runs it, and all that comes first
 CuResult drain(Stream& stream);
 // All streams. One that is captured is broken by it if that is asked for, as the driver's documentation says
 // of all that waits for a context; else it is left out.

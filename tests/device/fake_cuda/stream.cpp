@@ -31,32 +31,8 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Runs the operations at the front of the stream until this one is done.
-CuResult run_until(const std::shared_ptr<Operation>& last) {
-  while (!last->is_done) {
-    if (last->stream->queue.empty()) return kContextIsDestroyed;
-    const std::shared_ptr<Operation> next = last->stream->queue.front();
-    for (const auto& first : next->after)
-      if (const CuResult error = first->is_done ? kSuccess : run_until(first); error != kSuccess)
-        return error;
-    last->stream->queue.pop_front();
-    next->is_done = true;
-    next->after.clear();
-    if (const CuResult error = next->run(); error != kSuccess) {
-      if (sticks(error)) state().sticky = error;
-      return error;
-    }
-  }
-  return kSuccess;
-}
-
-CuResult settle(std::shared_ptr<Operation> operation, int& queries, bool& is_done) {
-  is_done = operation == nullptr || operation->is_done;
-  if (is_done) return kSuccess;
-  if (++queries <= state().queries) return kNotReady;
-  is_done = true;
-  queries = 0;
-  return complete(operation);
+CuResult ask(const test::Lazy& operation, int& queries) {
+  return test::LazyStream::is_due(operation, state().queries, queries) ? complete(operation) : kNotReady;
 }
 
 }  // namespace
@@ -92,8 +68,7 @@ CuResult unsafe() {
   return kSuccess;
 }
 
-CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<Operation> after,
-                 std::shared_ptr<Operation>* made) {
+CuResult enqueue(Stream& stream, std::function<CuResult()> run, test::Lazy after, test::Lazy* made) {
   State& s = state();
   Context& context = *stream.context;
   if (stream.is_captured) return stream.is_invalidated ? kCaptureInvalidated : kSuccess;  // into a graph
@@ -102,27 +77,27 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
     invalidate(context);
     return kCaptureImplicit;
   }
-  auto operation = std::make_shared<Operation>();
-  operation->stream = &stream;
-  operation->run = std::move(run);
-  if (after != nullptr && !after->is_done) operation->after.push_back(std::move(after));
+  std::vector<test::Lazy> first{std::move(after)};
   if (is_legacy) {
     for (Stream* other : s.streams)
-      if (other->context == &context && other != &stream && other->is_blocking && !other->queue.empty())
-        operation->after.push_back(other->queue.back());
-  } else if (stream.is_blocking && !context.legacy->queue.empty()) {
-    operation->after.push_back(context.legacy->queue.back());
+      if (other->context == &context && other != &stream && other->is_blocking)
+        first.push_back(other->work.last());
+  } else if (stream.is_blocking) {
+    first.push_back(context.legacy->work.last());
   }
-  stream.queue.push_back(operation);
+  const test::Lazy operation = stream.work.push(std::move(run), std::move(first));
   if (made != nullptr) *made = operation;
   return s.is_eager ? complete(operation) : kSuccess;
 }
 
-CuResult complete(std::shared_ptr<Operation> operation) {  // a copy: it leaves the queue
+CuResult complete(const test::Lazy& operation) {
+  if (operation == nullptr || operation->is_done) return kSuccess;
   give_access(true);
-  const CuResult result = run_until(operation);
+  const CuResult error = test::LazyStream::complete(operation);
   give_access(false);
-  return result;
+  if (error == test::LazyStream::kDropped) return kContextIsDestroyed;
+  if (sticks(error)) state().sticky = error;
+  return error;
 }
 
 CuResult drain(Stream& stream) {
@@ -130,7 +105,7 @@ CuResult drain(Stream& stream) {
     stream.is_invalidated = true;
     return kCaptureUnsupported;
   }
-  return stream.queue.empty() ? kSuccess : complete(stream.queue.back());
+  return complete(stream.work.last());
 }
 
 CuResult drain(Context& context, bool with_captured) {
@@ -187,9 +162,7 @@ CuResult cuStreamQuery(CuStream handle) {
   Stream* stream = nullptr;
   if (call.result == kSuccess) call.result = stream_of(handle, stream);
   if (call.result == kSuccess) call.result = unsafe();
-  if (call.result != kSuccess || stream->queue.empty()) return call.result;
-  bool is_done = false;
-  return settle(stream->queue.back(), stream->queries, is_done);
+  return call.result == kSuccess ? ask(stream->work.last(), stream->queries) : call.result;
 }
 
 CuResult cuStreamWaitEvent(CuStream handle, CuEvent event_handle, unsigned) {
@@ -258,8 +231,7 @@ CuResult cuEventQuery(CuEvent handle) {
   if (call.result != kSuccess) return call.result;
   Event* const event = event_of(handle);
   if (event == nullptr) return kInvalidHandle;
-  bool is_done = false;
-  return settle(event->recorded, event->queries, is_done);
+  return ask(event->recorded, event->queries);
 }
 
 CuResult cuEventSynchronize(CuEvent handle) {
@@ -268,7 +240,7 @@ CuResult cuEventSynchronize(CuEvent handle) {
   if (call.result != kSuccess) return call.result;
   const Event* const event = event_of(handle);
   if (event == nullptr) return kInvalidHandle;
-  return event->recorded == nullptr ? kSuccess : complete(event->recorded);
+  return complete(event->recorded);
 }
 
 CuResult cuEventElapsedTime(float* milliseconds, CuEvent from_handle, CuEvent to_handle) {
