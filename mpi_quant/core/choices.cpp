@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "mpi_quant/automatic/overlap.hpp"
 #include "mpi_quant/automatic/sample.hpp"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/env.hpp"
@@ -62,8 +63,12 @@ class ChoiceClass final : public CallClock {
     times = {};
   }
 
+  // MPIQ_KNOWLEDGE decides, whatever calls take.
+  bool chooses_by_file() const { return knowledge_ != nullptr; }
+
   Chooser chooser;
   OwnTimes times;
+  Overlap overlap;  // of calls that are not blocking
 
  private:
   static Chooser made(const CallClass& calls, bool agrees_anyway, const std::vector<KnownClass>* knowledge) {
@@ -281,25 +286,33 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
     calls.times.take(heard);
     heard.state = calls.chooser.state();
     heard.state_complement = static_cast<std::uint16_t>(~heard.state);
+  } else {
+    calls.overlap.bring(heard);
   }
   const Choice& choice = chosen.choice;
   if (choice.sampled || choice.scouted != 0) try_samples(state, chosen, call, element, waits, heard);
   chosen.agreement_s = now_s();
 }
 
-bool hear(const Chosen& chosen, const Heard& heard, bool runs) noexcept {
-  if (chosen.calls == nullptr) return true;
+std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
+                           std::uint32_t number) noexcept {
+  if (chosen.calls == nullptr) return {};
   ChoiceClass& calls = *chosen.calls;
   const Choice& choice = chosen.choice;
-  if (!chosen.teaches)
-    return !choice.sampled ||
-           calls.chooser.allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin);
+  if (!chosen.teaches) {
+    if (choice.sampled &&
+        !calls.chooser.allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin))
+      return Reason::inexact;
+    if (choice.candidate == 0 || calls.chooses_by_file() || Overlap::runs(heard, number)) return {};
+    return Reason::slower;
+  }
   if (!all_know_the_same(heard)) {
     calls.restart();
-    return false;
+    return Reason::inexact;
   }
   calls.times.add_agreement(now_s() - chosen.agreement_s);
-  return calls.chooser.heard(heard, runs);
+  if (!calls.chooser.heard(heard, runs)) return Reason::inexact;
+  return {};
 }
 
 void disagree(const Chosen& chosen, const Heard& heard) noexcept {
@@ -310,6 +323,11 @@ void disagree(const Chosen& chosen, const Heard& heard) noexcept {
 void took(const Chosen& chosen) noexcept {
   if (chosen.calls == nullptr || !chosen.teaches) return;
   chosen.calls->times.add_call(chosen.calls->scaled(now_s() - chosen.begin_s, chosen.bytes));
+}
+
+void took_of_program(const Chosen& chosen, bool by_codec, double seconds) noexcept {
+  if (chosen.calls != nullptr)
+    chosen.calls->overlap.took(by_codec, chosen.calls->scaled(seconds, chosen.bytes));
 }
 
 std::vector<ChoiceSummary> choice_summaries() {

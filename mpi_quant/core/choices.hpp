@@ -3,11 +3,12 @@
 //
 // A class is a collective, an element type, a limit, and sizes within a factor of the square root of two.
 // Calls that may be in flight together, non-blocking and persistent ones, take the favourite of their class
-// and teach it nothing: ranks see the ends of such calls in different orders, and what a program hides costs
-// it nothing anyway.
+// and teach it nothing: ranks see the ends of such calls in different orders. Their own agreement decides
+// whether it runs: see automatic/overlap.hpp.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mpi_quant/automatic/chooser.hpp"
@@ -35,14 +36,18 @@ CallClock* clock_of(const Chosen& chosen);
 // or null.
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const std::byte* waits, Heard& heard) noexcept;
-// After the agreement, if all ranks agreed. runs: by the choice. False: MPI reduces, because a sample lost
-// too much, or because ranks do not know the same: one of them had an error in an earlier call. They then
-// learn from the beginning.
-bool hear(const Chosen& chosen, const Heard& heard, bool runs) noexcept;
+// After the agreement, if all ranks agreed. runs: by the choice. number: of the call on its communicator. A
+// reason why MPI reduces: a sample lost too much; or ranks do not know the same, because one of them had an
+// error in an earlier call, and then they learn from the beginning; or it is faster in a call that is not
+// blocking.
+std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
+                           std::uint32_t number) noexcept;
 // Some ranks decided otherwise, so MPI reduces.
 void disagree(const Chosen& chosen, const Heard& heard) noexcept;
 // The codecs have reduced the call.
 void took(const Chosen& chosen) noexcept;
+// A call that is not blocking is over. seconds: its share of the time in the library.
+void took_of_program(const Chosen& chosen, bool by_codec, double seconds) noexcept;
 
 // What became of the classes of all communicators of this process, those that are freed included.
 std::vector<ChoiceSummary> choice_summaries();

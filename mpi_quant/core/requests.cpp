@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/comm_state.hpp"
@@ -132,6 +133,27 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
   return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
+// While it lives, the program is in the library with a call of auto that is not blocking.
+class InLibrary {
+ public:
+  explicit InLibrary(const MPIQ_Request_object& r)
+      : state_(r.decision.chosen.calls != nullptr ? r.state : nullptr) {
+    if (state_ == nullptr) return;
+    const std::scoped_lock lock(state_->mutex);
+    state_->shared_time.enter(now_s());
+  }
+  ~InLibrary() {
+    if (state_ == nullptr) return;
+    const std::scoped_lock lock(state_->mutex);
+    state_->shared_time.leave(now_s());
+  }
+  InLibrary(const InLibrary&) = delete;
+  InLibrary& operator=(const InLibrary&) = delete;
+
+ private:
+  const std::shared_ptr<CommState> state_;  // the request may be gone before
+};
+
 // Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (r.run != nullptr) {
@@ -146,6 +168,7 @@ Status start_alone(MPIQ_Request_object& r) {
 }
 
 Status start_now(MPIQ_Request_object& r) {
+  const InLibrary in_library(r);
   Status lost = memory_there(r);
   InFlight* const call = r.in_flight();
   if (call == nullptr) {
@@ -266,6 +289,7 @@ Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
   (void)advance_requests();
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
+  const InLibrary in_library(**request);
   bool done = false;
   if (const InFlight* const call = (*request)->in_flight()) {
     const std::scoped_lock lock((*request)->state->mutex);
@@ -281,6 +305,7 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
+  const InLibrary in_library(**request);
   if (InFlight* const call = (*request)->in_flight()) {
     complete(*call);
     return collect(request);

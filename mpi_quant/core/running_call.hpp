@@ -105,6 +105,8 @@ class RunningCall final : public InFlight {
   void restart_residual();
   void finish(Status status, bool delivered);
   void tell_time();
+  void begin_share();
+  void end_share();
 
   CommState& state_;
   const Exact exact_;
@@ -131,6 +133,7 @@ class RunningCall final : public InFlight {
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
   MPI_Request exact_request_ = MPI_REQUEST_NULL;
+  std::optional<double> share_begin_;  // of CommState::shared_time
 };
 
 }  // namespace mq

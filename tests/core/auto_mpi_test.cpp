@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -106,6 +109,49 @@ TEST_F(Auto, requests_take_the_favourite_and_end) {
     EXPECT_LE(relative_error(y[r], exact), 0.02);
     EXPECT_TRUE(same_on_all_ranks(y[r]));
   }
+}
+
+// Non-blocking and persistent calls in flight together, completed in orders that are others on each rank: the
+// ranks always agree on who reduces, all results are within the limit, and blocking calls go on to learn.
+TEST_F(Auto, calls_in_flight_that_end_in_any_order_are_right) {
+  constexpr std::size_t kInFlight = 6;
+  std::mt19937 random(static_cast<unsigned>(17 * rank + 3));
+  const Info info{{"mpiq_method", "auto(error=0.3)"}};
+  const std::vector<float> x = vector<float>(40000, 1);
+  const auto n = static_cast<MPI_Count>(x.size());
+  std::vector<float> exact(x.size());
+  MPI_Allreduce(x.data(), exact.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, comm);
+  for (int i = 0; i < 30; ++i) (void)call(x, "auto(error=0.3)", MPI_FLOAT);
+  std::vector<std::vector<float>> y(kInFlight, std::vector<float>(x.size()));
+  std::vector<MPIQ_Request> requests(kInFlight, MPIQ_REQUEST_NULL);
+  for (std::size_t r = 0; r < 2; ++r)
+    ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y[r].data(), n, MPI_FLOAT, MPI_SUM, comm, info, &requests[r]),
+              MPI_SUCCESS);
+  for (int step = 0; step < 20; ++step) {
+    for (std::size_t r = 0; r < kInFlight; ++r) {
+      y[r].assign(x.size(), 0);
+      ASSERT_EQ(r < 2
+                    ? MPIQ_Start(&requests[r])
+                    : MPIQ_Iallreduce(x.data(), y[r].data(), n, MPI_FLOAT, MPI_SUM, comm, info, &requests[r]),
+                MPI_SUCCESS);
+    }
+    if (step % 5 == 4) {
+      EXPECT_LE(call(x, "auto(error=0.3)", MPI_FLOAT), 0.3);
+    }
+    std::vector<std::size_t> order(kInFlight);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t r : order) {
+      for (int flag = 0, tests = static_cast<int>(random() % 50); tests > 0 && !flag; --tests)
+        ASSERT_EQ(MPIQ_Test(&requests[r], &flag), MPI_SUCCESS);
+      ASSERT_EQ(MPIQ_Wait(&requests[r]), MPI_SUCCESS);
+    }
+    for (const std::vector<float>& result : y) {
+      ASSERT_LE(relative_error(result, exact), 0.3) << step;
+      ASSERT_TRUE(same_on_all_ranks(result)) << step;
+    }
+  }
+  for (std::size_t r = 0; r < 2; ++r) EXPECT_EQ(MPIQ_Request_free(&requests[r]), MPI_SUCCESS);
 }
 
 // Half types are summed by their own codec, whatever auto says.

@@ -5,6 +5,9 @@
 #include <mpi.h>
 
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,9 +23,16 @@ class KnowledgeOfRun : public Api {
  protected:
   std::string method_of(std::size_t bytes) const {
     for (const ChoiceSummary& summary : choice_summaries())
-      if (summary.known.calls.bytes == bytes && summary.known.calls.ranks == size)
+      if (summary.known.calls.bytes == bytes && summary.known.calls.limit.value == 0)
         return to_string(summary.known.method);
     return "no class";
+  }
+  static constexpr std::size_t kCount = 16384;
+  const Info lossy_{{"mpiq_method", "auto(error=0.3)"}};
+  static std::uint64_t compressed(MPI_Comm on) {
+    MPIQ_Stats s = MPIQ_STATS_INIT;
+    EXPECT_EQ(MPIQ_Comm_get_stats(on, &s), MPI_SUCCESS);
+    return s.compressed_calls;
   }
   void call(MPI_Comm on, int n) const {
     const std::vector<float> x(static_cast<std::size_t>(n), 1.0F);
@@ -42,7 +52,7 @@ TEST_F(KnowledgeOfRun, is_parsed_once_for_all_threads_and_communicators) {
   for (std::thread& thread : threads) thread.join();
   for (const KnowledgeFile* const by_thread : seen) EXPECT_EQ(by_thread, seen[0]);
   ASSERT_TRUE(seen[0]->lines.ok()) << seen[0]->lines.status().text();
-  EXPECT_EQ(seen[0]->lines->size(), 4u);
+  EXPECT_EQ(seen[0]->lines->size(), 6u);
   for (int i = 0; i < 3; ++i) {
     MPI_Comm other = MPI_COMM_NULL;
     MPI_Comm_dup(comm, &other);
@@ -60,6 +70,58 @@ TEST_F(KnowledgeOfRun, the_line_for_the_nodes_counts) {
   // No line names these nodes: the one without nodes counts.
   for (int i = 0; i < 3; ++i) call(comm, 262144);
   EXPECT_EQ(method_of(1 << 20), size == 4 ? "zerorun/direct" : "mpi");
+}
+
+// The same choices in the same calls, so the same bits: in blocking calls and in those that overlap.
+TEST_F(KnowledgeOfRun, gives_the_same_bits_each_time) {
+  const std::vector<float> x = input<float>(kCount);
+  std::vector<std::vector<float>> first;
+  for (int run = 0; run < 3; ++run) {
+    MPI_Comm other = MPI_COMM_NULL;
+    MPI_Comm_dup(comm, &other);
+    for (std::size_t i = 0; i < 12; ++i) {
+      std::vector<float> y(kCount);
+      if (i % 3 == 2) {
+        MPIQ_Request request = MPIQ_REQUEST_NULL;
+        ASSERT_EQ(MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, other, lossy_, &request),
+                  MPI_SUCCESS);
+        ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+      } else {
+        ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, other, lossy_), MPI_SUCCESS);
+      }
+      EXPECT_TRUE(same_on_all_ranks(y)) << i;
+      if (run == 0) first.push_back(y);
+      EXPECT_TRUE(same_bits(y, first[i])) << "run " << run << ", call " << i;
+    }
+    EXPECT_EQ(compressed(other), 12u);
+    MPI_Comm_free(&other);
+  }
+}
+
+// The limit holds in each start of a persistent call and in each non-blocking one: if a sample of one rank's
+// data loses too much, MPI reduces on all ranks, and the next call is compressed again.
+TEST_F(KnowledgeOfRun, calls_that_overlap_are_exact_if_one_rank_s_data_lose_too_much) {
+  std::vector<float> x = input<float>(kCount), y(kCount);
+  MPIQ_Request persistent = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, comm, lossy_, &persistent),
+            MPI_SUCCESS);
+  const std::vector<float> usual = x;
+  for (int i = 0; i < 6; ++i) {
+    const bool is_bad = i % 2 == 1;
+    x = usual;
+    if (is_bad && rank == size - 1) x.assign(kCount, INFINITY);
+    for (const bool again : {true, false}) {
+      const std::uint64_t before = compressed(comm);
+      MPIQ_Request once = MPIQ_REQUEST_NULL;
+      ASSERT_EQ(again ? MPIQ_Start(&persistent)
+                      : MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, comm, lossy_, &once),
+                MPI_SUCCESS);
+      ASSERT_EQ(MPIQ_Wait(again ? &persistent : &once), MPI_SUCCESS);
+      EXPECT_EQ(compressed(comm) - before, is_bad ? 0u : 1u) << i;
+      EXPECT_EQ(std::isfinite(y[0]), !is_bad) << i;
+    }
+  }
+  EXPECT_EQ(MPIQ_Request_free(&persistent), MPI_SUCCESS);
 }
 
 }  // namespace

@@ -222,6 +222,30 @@ class Lab(unittest.TestCase):
     def test_a_name_too_long_for_an_interface_is_refused(self):
         self.usage_error("down", text="LAB_PREFIX=averylongname", LAB_PREFIX="averylongname")
 
+    def test_a_lab_gets_another_rate_while_it_is_used(self):
+        self.usage_error("rate", "fast", text="RATE=fast")
+        if call(script("lab"), "check").returncode != 0:
+            self.skipTest("no lab can be made here")
+        env = {"LAB_PREFIX": f"t{os.getpid()}"}
+
+        def lab(*arguments):
+            return call(script("lab"), *arguments, env=env)
+
+        self.addCleanup(lab, "down")
+        self.assertIn("there is no lab", lab("rate", "1gbit").stderr)
+        self.assertEqual(lab("up", "2").returncode, 0)
+        self.assertIn("have no limit", lab("rate", "1gbit").stderr)
+        self.assertEqual(lab("up", "2", "1gbit").returncode, 0)
+        self.assertEqual(lab("rate", "100mbit").returncode, 0)
+        for host in ("1", "2"):
+            self.assertIn("rate 100Mbit", lab("exec", host, "tc", "qdisc", "show", "dev", "eth0").stdout)
+            self.assertIn("rate 100Mbit", call("tc", "qdisc", "show", "dev", f"v{env['LAB_PREFIX']}-{host}").stdout)
+
+    def test_a_lab_that_changes_needs_two_rates_and_a_method(self):
+        for arguments in ((), ("true", "65536", "10", "1gbit", "100mbit")):
+            done = call(script("lab_change"), *arguments)
+            self.assertEqual((done.returncode, done.stderr[:6]), (2, "usage:"))
+
     def test_help_goes_to_standard_output(self):
         done = call(script("lab"), "--help")
         self.assertEqual((done.returncode, done.stdout[:6]), (0, "usage:"))

@@ -1,0 +1,93 @@
+/* mpiq-changing: what each method gets while the network changes its rate in the middle. Each method has a
+ * communicator of its own, on which nothing is known. It makes N calls, then the network is changed by
+ * somebody else, and it makes N more. Prints CSV: method, half (0 or 1), number of the call, seconds.
+ *
+ * usage: mpiq-changing FLAG BYTES N METHOD...
+ *
+ * Before each half rank 0 makes the file FLAG, with the number of the half in it, and waits until it is gone:
+ * whoever changes the network then removes it. scripts/lab_change does.
+ * Elements are floats, normally distributed, and others on each rank. Seconds are those of the slowest
+ * rank. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/program.h"
+#include "mpi_quant.h"
+
+static void ask_for_half(const char* flag, int half) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    FILE* file = fopen(flag, "w");
+    if (file == NULL || fprintf(file, "%d\n", half) < 0 || fclose(file) != 0) {
+      fprintf(stderr, "mpiq-changing: cannot write %s\n", flag);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    while (access(flag, F_OK) == 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static double uniform(unsigned* state) {
+  *state = *state * 1664525u + 1013904223u;
+  return (*state + 0.5) / 4294967296.0;
+}
+
+static void half_of_calls(const char* method, int half, int calls, MPI_Comm comm, MPI_Info info,
+                          const float* x, float* y, MPI_Count n) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  for (int i = 0; i < calls; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    const int code = MPIQ_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm, info);
+    double mine = MPI_Wtime() - begin, slowest = 0;
+    if (code != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0) printf("%s,%d,%d,%.6g\n", method, half, i, slowest);
+  }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-changing")) return 2;
+  const long bytes = argc > 4 ? atol(argv[2]) : 0, calls = argc > 4 ? atol(argv[3]) : 0;
+  if (bytes < 4 || calls < 1 || calls > 1000000) {
+    fprintf(stderr, "usage: mpiq-changing FLAG BYTES N METHOD...\n");
+    MPI_Finalize();
+    return 2;
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const MPI_Count n = bytes / (long)sizeof(float);
+  float* x = malloc((size_t)n * sizeof(float));
+  float* y = malloc((size_t)n * sizeof(float));
+  if (x == NULL || y == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+  unsigned state = 12345u + 97u * (unsigned)rank;
+  for (MPI_Count i = 0; i < n; ++i) {
+    const double u = uniform(&state), v = uniform(&state);
+    x[i] = (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+  }
+  if (rank == 0) printf("method,half,call,seconds\n");
+  for (int m = 4; m < argc; ++m) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpiq_method", argv[m]);
+    for (int half = 0; half < 2; ++half) {
+      ask_for_half(argv[1], half);
+      half_of_calls(argv[m], half, (int)calls, comm, info, x, y, n);
+    }
+    MPI_Info_free(&info);
+    MPI_Comm_free(&comm);
+  }
+  free(x);
+  free(y);
+  return mpiq_finalize();
+}
