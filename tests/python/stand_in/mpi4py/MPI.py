@@ -16,7 +16,10 @@ def _number(mpich, abi):
 _BYTE = _HANDLE(_number(0x4C00010D, 0x247))
 IN_PLACE = _number(-1, 1)
 THREAD_MULTIPLE = _number(3, 4096)
-ERRORS_RETURN = _HANDLE(_number(0x54000001, 0x142))
+_version = ctypes.create_string_buffer(8192)
+_mpi.MPI_Get_library_version(_version, ctypes.byref(_INT()))
+# Of two implementations of the standard ABI each has the other's number of MPI_ERRORS_ABORT.
+ERRORS_RETURN = _HANDLE(_number(0x54000001, 0x142 if _version.value.startswith(b"Intel") else 0x143))
 
 
 class _Handle:
