@@ -1,7 +1,8 @@
 /* The interface between the preload library (the stub, which knows no MPI) and the library that is compiled
  * for one MPI (a core).
  *
- * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI. On x86-64
+ * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI and in the
+ * standard ABI. On x86-64
  * and AArch64 both arrive in one register or one stack slot of 8 bytes. Code that reads a slot as an int
  * takes the lower half; the upper half may hold anything. */
 #ifndef MPI_QUANT_BASE_STUB_H
@@ -45,7 +46,7 @@ enum mpiq_collective {
 /* What a core exports for the stub, as mpiq_core_v1. */
 typedef struct mpiq_core {
   int version;
-  const char* family; /* "mpich" or "openmpi": the family that it was compiled for */
+  const char* family; /* family.h: what it was compiled for */
   size_t comm_bytes;  /* size of an MPI_Comm */
   /* PMPI_Initialized as the core found it. If a process has two MPI libraries, it may be the other one's. */
   int (*initialized)(int* flag);

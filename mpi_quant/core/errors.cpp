@@ -11,6 +11,9 @@
 #include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/real_mpi.hpp"
 
+// Weak, because it is new in MPI 5.
+extern "C" __attribute__((weak)) int PMPI_Abi_get_version(int* major, int* minor);
+
 namespace mq {
 namespace {
 
@@ -45,15 +48,29 @@ const char* mpi_version() {
   return asked ? version.data() : "";
 }
 
+const void* object_of(const void* address) {
+  Dl_info info;
+  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+// The family of the MPI library of the process. Null if it is none of those that are known. Another library
+// of the process may have PMPI_Abi_get_version too, so it counts only where the version text comes from.
+const char* family_of_process() {
+  static const char* const family = [] {
+    const auto get = &PMPI_Abi_get_version;
+    const bool is_its_own = object_of(reinterpret_cast<const void*>(get)) ==
+                            object_of(reinterpret_cast<const void*>(&PMPI_Get_library_version));
+    return mpiq_family_of(mpi_version(), mpiq_abi_major(is_its_own ? get : nullptr));
+  }();
+  return family;
+}
+
 // Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs. The handle is passed as a word
-// that can hold a handle of either family.
+// that can hold a handle of any family.
 void call_foreign_errhandler(int code) {
-  constexpr mpiq_slot kWorldOfMpich = 0x44000000;
   int is_initialized = 0;
   if (PMPI_Initialized(&is_initialized) != MPI_SUCCESS || !is_initialized) return;
-  const auto world = std::string_view(kFamily) == "openmpi"
-                         ? kWorldOfMpich
-                         : reinterpret_cast<mpiq_slot>(dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"));
+  const mpiq_slot world = mpiq_world_of(family_of_process(), dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"));
   const auto function = reinterpret_cast<void (*)()>(&PMPI_Comm_call_errhandler);
   if (world != 0) (void)reinterpret_cast<int (*)(mpiq_slot, int)>(function)(world, code);
 }
@@ -62,7 +79,7 @@ void call_foreign_errhandler(int code) {
 
 bool mpi_fits() noexcept {
   static const bool fits = [] {
-    const char* const family = mpiq_family_of(mpi_version());
+    const char* const family = family_of_process();
     return family == nullptr || std::string_view(family) == kFamily;
   }();
   return fits;
@@ -73,9 +90,9 @@ Status misfit() {
   std::string version(mpi_version());
   version.resize(std::min({version.find_first_of("\n,"), version.size(), kMostOfVersion}));
   std::replace(version.begin(), version.end(), '\t', ' ');
-  const std::string own = kFamily, other = own == "mpich" ? "openmpi" : "mpich";
-  return {Code::bad_argument, "libmpi_quant_" + own + " does not fit the MPI of this program, " + version +
-                                  ": link libmpi_quant_" + other};
+  return {Code::bad_argument, std::string("libmpi_quant_") + kFamily +
+                                  " does not fit the MPI of this program, " + version +
+                                  ": link libmpi_quant_" + family_of_process()};
 }
 
 int code_of(const Status& status) { return status.ok() ? MPI_SUCCESS : error_code(status); }

@@ -10,7 +10,7 @@ namespace mq {
 #ifdef OPEN_MPI
 inline constexpr const char* kFamily = "openmpi";
 #else
-inline constexpr const char* kFamily = "mpich";
+inline constexpr const char* kFamily = sizeof(MPI_Comm) == sizeof(int) ? "mpich" : "abi";
 #endif
 
 struct RealMpi {

@@ -67,32 +67,33 @@ static void* next(const char* name) {
   return found != NULL ? found : mpiq_next_in_objects(name);
 }
 
-/* The last part of a path. */
-static const char* file_of(const char* path) {
-  const char* const slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
+/* What the MPI library with this function says of the standard ABI. Another library of the process may have
+ * the function too, so it counts only where it is in the same object. */
+static int abi_major_beside(void* get_library_version) {
+  void* const address = next("PMPI_Abi_get_version");
+  if (address == NULL || mpiq_owner(address) != mpiq_owner(get_library_version)) return -1;
+  return mpiq_abi_major((mpiq_get_abi_version)mpiq_as_function(address));
 }
 
-/* "mpich" or "openmpi". Null if there is no such library, after saying why. */
+/* The family of the MPI library. Null if there is no core for it, after saying why. */
 static const char* family_of_process(void) {
   static char version[MPIQ_VERSION_BYTES];
-  int length = 0;
+  int length = 0, abi_major;
   typedef int (*get_version)(char*, int*);
   void* const address = next("PMPI_Get_library_version");
   const get_version get = (get_version)mpiq_as_function(address);
   const char* family;
-  Dl_info library;
   if (get == NULL || get(version, &length) != 0) {
     say("no MPI library found", "");
     return NULL;
   }
-  if (dladdr(address, &library) != 0 && strstr(file_of(library.dli_fname), "mpi_abi") != NULL) {
-    say("no core for the standard ABI: ", library.dli_fname);
-    return NULL;
-  }
-  family = mpiq_family_of(version);
+  abi_major = abi_major_beside(address);
+  family = mpiq_family_of(version, abi_major);
   version[strcspn(version, "\n")] = '\0';
-  if (family == NULL) say("no core for this MPI library: ", version);
+  if (family == NULL)
+    say(abi_major > 0 ? "no core for this version of the standard ABI, that of "
+                      : "no core for this MPI library: ",
+        version);
   return family;
 }
 

@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
       "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six digits?\n"
       "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
       "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
-      "Without a policy nothing changes. Works with the launchers of MPICH and Open MPI alike.\n",
+      "Without a policy nothing changes. Works with the launchers of all MPIs alike.\n",
       "mpiq-run");
   app.add_option("--policy", options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY");
   app.add_option("--policy-file", options.policy_file, "the same from a file: a rule a line, # for comments")

@@ -16,6 +16,9 @@ import mpi_quant
 
 Handle = type[ctypes.c_int] | type[ctypes.c_void_p]
 _SOVERSION = ".".join(mpi_quant.__version__.split(".")[:2])  # before 1.0 each minor version may change the interface
+_VERSION_BYTES = 16384  # enough for any MPI library
+_ABI_MAJOR = 1  # of the standard binary interface
+_FAMILIES = {b"Open MPI": "openmpi", b"MPICH": "mpich", b"Intel(R) MPI": "mpich", b"MVAPICH": "mpich", b"MPI VERSION    : CRAY MPICH": "mpich"}
 
 
 class Error(RuntimeError):
@@ -34,7 +37,7 @@ class Library:
     """The loaded library, and how this MPI passes handles to C."""
 
     functions: ctypes.CDLL
-    family: str  # mpich (and all with its binary interface) or openmpi
+    family: str  # mpich (and all with its binary interface), openmpi, or abi: the standard binary interface of MPI 5
     mpi: str  # file of the MPI library
     path: str  # file of the library of mpi_quant
     handle: Handle  # ctypes type of MPI's handles
@@ -76,12 +79,20 @@ def _find_mpi(module: str) -> tuple[ctypes.CDLL, str]:
 
 
 def _family(mpi: ctypes.CDLL, path: str) -> str:
-    if hasattr(mpi, "MPI_Abi_get_version"):
-        major, minor = ctypes.c_int(-1), ctypes.c_int(-1)
-        if mpi.MPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor)) == 0 and major.value > 0:
-            raise ImportError(f"mpi_quant: mpi4py runs on {path} by the binary interface of MPI 5, for which there is no library yet: "
-                              "take an mpi4py that was built for MPICH or Open MPI")
-    return "openmpi" if hasattr(mpi, "ompi_mpi_comm_self") else "mpich"
+    """As mpi_quant/base/family.h. A library may have the function and other handles: its answer decides. A translator between MPIs has
+    handles of its own, and cites the text of the library beneath it: only what the text begins with says whose handles they are."""
+    text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
+    major, minor = ctypes.c_int(-1), ctypes.c_int(-1)
+    mpi.PMPI_Get_library_version(text, ctypes.byref(length))
+    if hasattr(mpi, "PMPI_Abi_get_version") and mpi.PMPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor)) != 0:
+        major.value = -1
+    if major.value == _ABI_MAJOR:
+        return "abi"
+    if major.value < 0:
+        for name, family in _FAMILIES.items():
+            if text.value.startswith(name):
+                return family
+    raise ImportError(f"mpi_quant: mpi4py runs on {path}, for whose handles there is no library: {text.value.decode(errors='replace')[:60]!r}")
 
 
 def _places(name: str) -> Iterator[str]:

@@ -71,6 +71,6 @@ def wire_bound(method: str, count: int, element: str = "f32") -> int:
 
 
 def library_info() -> dict[str, str]:
-    """What is loaded: `path` of the library, `mpi`, the file of the MPI library, and `family`: mpich or openmpi."""
+    """What is loaded: `path` of the library, `mpi`, the file of the MPI library, and `family`: mpich, openmpi or abi."""
     loaded = library()
     return {"path": loaded.path, "mpi": loaded.mpi, "family": loaded.family}

@@ -149,12 +149,13 @@ class Surroundings(unittest.TestCase):
                             (*COMPILERS[:1], "-DPROGRAM", source, "-o", program, library, "-Wl,-rpath," + folder)):
                 done = run(*command)
                 self.assertEqual(done.returncode, 0, done.stderr)
-            for beneath in ("MPICH Version:\t4.0.2\n", "Open MPI v4.1.4, package: Debian\n"):
-                done = run(RUN, "--policy", "64K-: bf16", program, BENEATH=beneath)
-                self.assertEqual((done.returncode, done.stdout), (0, "exact\n"), done.stderr)
-                self.assertEqual(lines_of(done, "mpi_quant: "),
-                                 ["mpi_quant: no core for this MPI library: MPIwrapper 2.11.0, using MPIABI 2.10, wrapping:; "
-                                  "MPI_Allreduce is not replaced"])
+            mpi = "MPIwrapper 2.11.0, using MPIABI 2.10, wrapping:; MPI_Allreduce is not replaced"
+            for abi in ("-1", "0", "fails", "2"):
+                for beneath in ("MPICH Version:\t4.0.2\n", "Open MPI v4.1.4, package: Debian\n", "Intel(R) MPI Library 2021.18\n"):
+                    done = run(RUN, "--policy", "64K-: bf16", program, BENEATH=beneath, ABI=abi)
+                    self.assertEqual((done.returncode, done.stdout), (0, "exact\n"), done.stderr)
+                    why = "no core for this version of the standard ABI, that of" if abi == "2" else "no core for this MPI library:"
+                    self.assertEqual(lines_of(done, "mpi_quant: "), [f"mpi_quant: {why} {mpi}"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* A library that translates between MPIs: handles of its own, of 8 bytes, and a version that cites the MPI
  * beneath it. With -DPROGRAM: a program that is compiled for it. Under the preload library its sum is the
- * translator's own. */
+ * translator's own. ABI in the environment is the version of the standard ABI that it claims to have, or
+ * "fails". */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ int MPI_Init(int*, char***);
 int PMPI_Init(int*, char***);
 int PMPI_Initialized(int*);
 int PMPI_Get_library_version(char*, int*);
+int PMPI_Abi_get_version(int*, int*);
 int PMPI_Comm_size(handle, int*);
 int MPI_Allreduce(const void*, void*, int, handle, handle, handle);
 int PMPI_Allreduce(const void*, void*, int, handle, handle, handle);
@@ -49,6 +51,14 @@ int PMPI_Get_library_version(char* version, int* length) {
   *length =
       sprintf(version, "MPIwrapper 2.11.0, using MPIABI 2.10, wrapping:\n%s", beneath != NULL ? beneath : "");
   return 0;
+}
+int PMPI_Abi_get_version(int* major, int* minor) {
+  const char* const abi = getenv("ABI");
+  *major = abi != NULL ? atoi(abi) : -1;
+  *minor = *major > 0 ? 0 : -1;
+  if (abi == NULL || strcmp(abi, "fails") != 0) return 0;
+  *major = 1; /* which an error makes void */
+  return 1;
 }
 static void check(handle comm) {
   if (comm == WORLD) return;

@@ -12,6 +12,9 @@ import tempfile
 import unittest
 import zipfile
 from importlib.util import find_spec
+from types import SimpleNamespace
+
+from mpi_quant import _library
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BUILD, LIBRARIES = (os.path.abspath(folder) for folder in sys.argv[1:3])
@@ -48,6 +51,44 @@ class Import(unittest.TestCase):
     def test_without_the_preload_library_its_commands_do_nothing(self):
         code = "from mpi_quant import preload\nwith preload.exact(): preload.key('layer 3'); preload.step(); preload.flush()"
         self.assertEqual(python(code), ("", ""))
+
+
+class Family(unittest.TestCase):
+    """Whose handles an MPI library has, by its version text and by what it answers about the standard ABI."""
+
+    @staticmethod
+    def library(text, abi=None, code=0):
+        def version(buffer, length):
+            buffer.value, length._obj.value = text.encode(), len(text)
+            return 0
+
+        def abi_version(major, minor):
+            major._obj.value = minor._obj.value = abi
+            return code
+        return SimpleNamespace(PMPI_Get_library_version=version, **({} if abi is None else {"PMPI_Abi_get_version": abi_version}))
+
+    def family(self, *words):
+        return _library._family(self.library(*words), "libmpi.so")
+
+    def test_of_known_libraries(self):
+        for words, family in ((("MPICH Version:\t4.0.2",), "mpich"), (("MPICH Version:      5.0.2", -1), "mpich"),
+                              (("MPICH Version:      5.0.2", 1), "abi"), (("Intel(R) MPI Library 2021.18 for Linux* OS", -1), "mpich"),
+                              (("Intel(R) MPI Library 2021.18 for Linux* OS", 1), "abi"), (("Open MPI v4.1.4, package: Debian",), "openmpi"),
+                              (("Open MPI v6.0.0", 1), "abi"), (("MPICH Version:\t4.0.2", 1, 1), "mpich")):
+            self.assertEqual(self.family(*words), family, words)
+
+    def test_a_translator_of_mpis_is_refused(self):
+        translator = "MPIwrapper 2.11.0, using MPIABI 2.10, wrapping:\nMPICH Version:\t4.0.2"
+        for words in ((translator,), (translator, -1), (translator, 2), ("MPICH Version:\t6.0", 2)):
+            with self.assertRaisesRegex(ImportError, "mpi4py runs on libmpi.so, for whose handles there is no library: 'MPI"):
+                self.family(*words)
+
+    def test_the_library_knows_the_same(self):
+        with open(os.path.join(ROOT, "mpi_quant", "base", "family.h"), encoding="utf-8") as file:
+            text = file.read()
+        mpich = re.findall(r'"([^"]+)"', re.search(r"mpich\[\] = \{(.*?)\};", text, re.DOTALL)[1])
+        self.assertEqual({name.decode() for name in _library._FAMILIES}, {*mpich, "Open MPI"})
+        self.assertIn(f"MPIQ_ABI_MAJOR = {_library._ABI_MAJOR} ", text)
 
 
 class Installed(unittest.TestCase):
