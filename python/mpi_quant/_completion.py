@@ -1,8 +1,7 @@
-"""Completion of the command mpiq in bash, zsh and fish: mpiq completion SHELL. What can be completed is what the parsers of the scripts say.
+"""Completion of the command mpiq in bash, zsh and fish: mpiq completion SHELL. What can be completed is what the parsers of the commands say.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from mpi_quant import _tools
+from mpi_quant import _places
 
 
 @dataclass(frozen=True)
@@ -38,21 +37,21 @@ class Command:
     options: list[Option]
 
 
-def _options(script: str) -> list[Option]:
-    """The options of a script. None, and a line on stderr, if the script cannot start."""
-    done = subprocess.run([sys.executable, str(_tools.FOLDER / script)], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "MPIQ_DESCRIBE": "1"})
+def _options(name: str) -> list[Option]:
+    """The options of a command. None, and a line on stderr, if the command cannot start."""
+    done = subprocess.run([sys.executable, "-P", "-m", "mpi_quant", name], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, env={**_places.environment(), "MPIQ_DESCRIBE": "1"})
     if done.returncode:
-        print(f"mpiq completion: options of {script} are left out: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
+        print(f"mpiq completion: options of {name} are left out: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
         return []
     return [Option.of(row) for row in json.loads(done.stdout)]
 
 
-def commands(scripts: dict[str, tuple[str, str]], own: list[Command]) -> list[Command]:
-    """All commands. scripts: name of the command -> its script and its help."""
+def commands(helps: dict[str, str], own: list[Command]) -> list[Command]:
+    """All commands. helps: name of a command -> its help."""
     with ThreadPoolExecutor() as pool:
-        found = pool.map(_options, (script for script, _ in scripts.values()))
-        return sorted([*own, *(Command(name, text, [], options) for (name, (_, text)), options in zip(scripts.items(), found, strict=True))],
+        found = pool.map(_options, helps)
+        return sorted([*own, *(Command(name, text, [], options) for (name, text), options in zip(helps.items(), found, strict=True))],
                       key=lambda command: command.name)
 
 
@@ -146,7 +145,7 @@ Prints what makes the shell complete mpiq: its commands, their options, and name
   fish: mpiq completion fish > ~/.config/fish/completions/mpiq.fish"""
 
 
-def main(words: list[str], scripts: dict[str, tuple[str, str]], text: str) -> int:
+def main(words: list[str], helps: dict[str, str], text: str) -> int:
     """The command completion. Returns the exit code."""
     if words in (["-h"], ["--help"]):
         print(USAGE)
@@ -155,5 +154,5 @@ def main(words: list[str], scripts: dict[str, tuple[str, str]], text: str) -> in
         print(f"mpiq completion: {'which shell?' if not words else 'no shell ' + repr(' '.join(words))}", USAGE, sep="\n", file=sys.stderr)
         return 2
     own = Command("completion", text, sorted(SHELLS), [Option(["-h", "--help"], "", [], "what this command does")])
-    print("\n".join(SHELLS[words[0]](commands(scripts, [own]))))
+    print("\n".join(SHELLS[words[0]](commands(helps, [own]))))
     return 0

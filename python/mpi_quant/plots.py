@@ -7,34 +7,24 @@ Each function takes points: a frame of pandas or an array of numpy as mpi_quant.
 on `ax` and returns the figure of `ax`. Without `ax` it makes a figure of its own, with a panel for each link, number of ranks,
 type of element and input. A ValueError says why points cannot be drawn. SPDX-License-Identifier: Apache-2.0
 """
-import importlib.util
 import sys
-from functools import cache
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from mpi_quant import _tools
-
 _NAME = "mpi_quant.plots"
 
 
-@cache
-def _register() -> dict[str, Any]:
-    """Name -> function of all plots of the tools."""
-    with _tools.importable(_NAME):
-        # The folder's modules would be `plots`, a name that a user may have given to another module.
-        name, place = "mpiq_all_plots", _tools.FOLDER / "plots"
-        found = importlib.util.spec_from_file_location(name, place / "__init__.py", submodule_search_locations=[str(place)])
-        assert found and found.loader
-        sys.modules[name] = importlib.util.module_from_spec(found)
-        found.loader.exec_module(sys.modules[name])
-    register: dict[str, Any] = _tools.module("mpiq_plots", _NAME).PLOTS
-    return register
+def _module(name: str) -> Any:
+    """A module of this package that needs h5py or matplotlib."""
+    try:
+        return import_module(f"mpi_quant.{name}")
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{_NAME} needs {error.name}: {sys.executable} has no module of this name", name=error.name) from error
 
 
-def _records(points: Any, reader: ModuleType) -> Any:
+def _records(points: Any, reader: Any) -> Any:
     """The points as the readers make them: a structured array with text as str."""
     names = points.dtype.names if isinstance(points, np.ndarray) else getattr(points, "columns", None)
     if names is None:
@@ -52,8 +42,9 @@ def _records(points: Any, reader: ModuleType) -> Any:
 
 
 def _draw(name: str, points: Any, ax: Any) -> Any:
-    function = _register()[name]
-    reader, select, look = (_tools.module(module, _NAME) for module in ("mpiq_results", "mpiq_selection", "mpiq_figure"))
+    _module("figures.plots")  # registers them
+    function = _module("figures.register").PLOTS[name]
+    reader, select, look = (_module(module) for module in ("results.reader", "figures.selection", "figures.look"))
     results = reader.Results(_records(points, reader), {"file": "points", "hosts": [], "cpus": [], "commits": []})
     try:
         figure, _ = function(select.Selection([results], [], ""), ax)

@@ -8,7 +8,7 @@ the program states, and by address; writes the relative error of the sum of the 
 
     tests/preload/identity.py [--build DIR] [--mpiexec CMD] [--mnist DIR] [--methods M,...] [--only NAME,...] [-o FILE]
 
-The gradients are recorded while PyTorch (Debian's python3-torch) trains small networks, see scripts/mpiq_recordings.py.
+The gradients are recorded while PyTorch (Debian's python3-torch) trains small networks, see mpi_quant/results/recordings.py.
 """
 import argparse
 import csv
@@ -19,8 +19,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../../scripts"))
-import mpiq_recordings as recordings  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "../../python"))
+from mpi_quant.results import recordings  # noqa: E402
 
 METHODS = "onebit,adaptive,topk,threshold(quantile=0.99)"
 STEPS = 50

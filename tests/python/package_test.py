@@ -6,10 +6,12 @@ is an mpi4py.
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import venv
 import zipfile
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -114,7 +116,8 @@ class Installed(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_the_command(self):
-        names = ("check", "compare", "completion", "export", "merge", "plot", "policy", "quality", "report", "simulate", "sweep")
+        names = ("check", "collect", "compare", "completion", "docs", "export", "merge", "mnist_table", "plot", "policy", "quality", "report", "simulate",
+                 "status", "submit", "sweep", "table")
         code, out, _ = self.mpiq("--help")
         self.assertEqual((code, re.findall(r"^  (\w+) ", out, re.M)), (0, list(names)))
         self.assertEqual(self.mpiq("--version"), (0, f"mpiq {VERSION}\n", ""))
@@ -142,7 +145,7 @@ class Installed(unittest.TestCase):
         out = os.path.join(self.folder.name, "made")
         code, _, error = self.mpiq("simulate", "--out", out, "--links", "lab-1gbit", "--ranks", "2", "--sizes", "64K", "--methods", "mpi,bf16")
         self.assertEqual((code, os.listdir(out)), (0, ["simulated-lab-1gbit.h5"]), error)
-        code, found, error = self.mpiq("sweep", f"{self.prefix}/share/mpi_quant/bench/sweeps/quick.toml", "--labs", "shm", "--dry-run")
+        code, found, error = self.mpiq("sweep", f"{self.prefix}/share/mpi_quant/python/mpi_quant/data/bench/sweeps/quick.toml", "--labs", "shm", "--dry-run")
         self.assertEqual(code, 0, error)
         self.assertRegex(found, r"(?m)^# \S+/quick\.toml: \d+ launches")
         self.assertRegex(self.mpiq("quality", "-o", "x.csv")[2], "mpiq quality: error: --mnist: no folder ")
@@ -192,48 +195,100 @@ class Loading(unittest.TestCase):
         self.assertRegex(error, r"Tried: \S+\.so\.0\.1 has version 0\.[2-9]")
 
 
+def builder_of_wheels():
+    """A Python with scikit-build-core and pip: this one, or the first of PATH. '' if there is none."""
+    for candidate in (sys.executable, shutil.which("python3")):
+        if candidate and subprocess.run([candidate, "-c", "import pip, scikit_build_core"], capture_output=True, check=False).returncode == 0:
+            return candidate
+    return ""
+
+
 class Wheel(unittest.TestCase):
-    """A pure wheel, made offline by the setuptools that is there, and used from an empty folder."""
+    """A wheel as pip makes it, without the network, and used from an empty environment."""
+
+    CORES, BASE = "none", "py3-none-any"
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
-                               "--wheel-dir", cls.folder.name, cls.source()], capture_output=True, text=True, check=False, timeout=300)
-        if done.returncode and ("No module named" in done.stderr or "bdist_wheel" in done.stderr):
-            cls.folder.cleanup()
-            raise unittest.SkipTest("the wheel needs python3-pip, python3-setuptools and python3-wheel")
+        cls.addClassCleanup(cls.folder.cleanup)
+        builder = builder_of_wheels()
+        if not builder:
+            print("a wheel of the Python package needs scikit-build-core: pip install scikit-build-core", file=sys.stderr)
+            raise unittest.SkipTest("no scikit-build-core")
+        cls.python = os.path.join(cls.folder.name, "environment", "bin", "python")
+        done = subprocess.run([builder, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                               f"--config-settings=build-dir={cls.folder.name}/build", "--wheel-dir", cls.folder.name, ROOT],
+                              capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "MPIQ_CORES": cls.CORES})
         assert done.returncode == 0, done.stderr
         (cls.wheel,) = glob.glob(os.path.join(cls.folder.name, "*.whl"))
+        venv.create(os.path.join(cls.folder.name, "environment"))
+        subprocess.run([builder, "-m", "pip", "--python", cls.python, "install", "--quiet", "--no-index", "--no-deps", cls.wheel], check=True)
 
-    @classmethod
-    def source(cls):
-        """A copy of what makes the wheel, because setuptools writes beside it."""
-        source = os.path.join(cls.folder.name, "source")
-        os.mkdir(source)
-        subprocess.run(["cp", "-r", *(os.path.join(ROOT, name) for name in ("pyproject.toml", "README.md", "LICENSE", "python")), source], check=True)
-        return source
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def test_it_holds_the_package_alone(self):
+    def names(self):
         with zipfile.ZipFile(self.wheel) as wheel:
-            names = [name for name in wheel.namelist() if ".dist-info/" not in name]
+            return [name for name in wheel.namelist() if ".dist-info/" not in name]
+
+    def run_in_environment(self, *words):
+        """Exit code, stdout and the last line of stderr of a Python that has this package and no other, in an empty folder."""
+        with tempfile.TemporaryDirectory() as empty:
+            environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MPIQ_LIBRARY_DIR")}
+            done = subprocess.run([self.python, *words], capture_output=True, text=True, check=False, timeout=120, cwd=empty, env=environment)
+        return done.returncode, done.stdout, (done.stderr.strip().splitlines() or [""])[-1]
+
+    def test_it_holds_the_package_and_what_its_commands_read(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
             metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
-        modules = [os.path.relpath(path, os.path.join(ROOT, "python")) for path in glob.glob(os.path.join(ROOT, "python", "mpi_quant", "*.py*"))
-                   if not path.endswith(".pyc")]
-        self.assertEqual(sorted(names), sorted({*modules, "mpi_quant/py.typed"}))
+        modules = [os.path.relpath(path, os.path.join(ROOT, "python")) for path in glob.glob(os.path.join(ROOT, "python", "mpi_quant", "**", "*.py"),
+                                                                                         recursive=True)]
+        names = self.names()
+        self.assertEqual(sorted(name for name in names if name.endswith(".py")), sorted(modules))
+        self.assertLessEqual({"mpi_quant/py.typed", "mpi_quant/data/bench/columns.def", "mpi_quant/data/slurm/cell.sbatch"}, set(names))
         self.assertIn("Requires-Python: >=3.11", metadata)
-        self.assertRegex(os.path.basename(self.wheel), r"^mpi_quant-[\d.]+-py3-none-any\.whl$")
+        self.assertRegex(os.path.basename(self.wheel), rf"^mpi_quant-{VERSION}-{self.BASE}\.whl$")
+
+    def test_an_empty_environment_imports_it_without_mpi(self):
+        code = "import mpi_quant, sys; print(mpi_quant.__version__, [name for name in ('mpi4py', 'numpy') if name in sys.modules])"
+        self.assertEqual(self.run_in_environment("-c", code), (0, f"{VERSION} []\n", ""))
+        self.assertEqual(self.run_in_environment("-m", "mpi_quant", "submit", "--version")[:2], (0, f"mpiq submit {VERSION}\n"))
+        code, _, error = self.run_in_environment("-m", "mpi_quant", "plot", "x.h5")
+        self.assertEqual(code, 1)
+        self.assertRegex(error, r"^mpiq plot: \S+ has no module numpy, h5py, matplotlib: pip install numpy h5py matplotlib$")
+
+    @unittest.skipUnless(find_spec("h5py"), "no h5py")
+    def test_its_commands_read_result_files(self):
+        done = subprocess.run([sys.executable, "-m", "mpi_quant", "export", os.path.join(ROOT, "results", "reference", "shm.h5")], check=False,
+                              capture_output=True, text=True, cwd=self.folder.name, env={**os.environ, "PYTHONPATH": self.packages_of_wheel()})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreater(len(done.stdout.splitlines()), 10)
+
+    def packages_of_wheel(self):
+        (found,) = glob.glob(os.path.join(self.folder.name, "environment", "lib", "python3*", "site-packages"))
+        return found
 
     @unittest.skipUnless(FAMILY, "no mpi4py")
-    def test_it_works_from_an_empty_folder(self):
-        with tempfile.TemporaryDirectory() as empty:
-            out, error = python(SUM, cwd=empty,
-                                PYTHONPATH=self.wheel, MPIQ_LIBRARY_DIR=LIBRARIES)
-        self.assertRegex(out, r"^\[1. 1. 1.\] ", error)
+    def test_it_finds_a_library(self):
+        out, error = python(SUM, cwd=self.folder.name, PYTHONPATH=self.packages_of_wheel(), MPIQ_LIBRARY_DIR=LIBRARIES)
+        self.assertRegex(out, rf"^\[1. 1. 1.\] {LIBRARIES}/", error)
+
+
+class WheelWithCores(Wheel):
+    """The libraries of this build in a wheel."""
+
+    CORES, BASE = LIBRARIES, r"py3-none-linux_\w+"
+
+    def test_it_holds_the_libraries_without_links_and_without_mpi(self):
+        cores = [name for name in self.names() if name.startswith("mpi_quant/lib/")]
+        self.assertEqual(sorted(map(os.path.basename, cores)), sorted(map(os.path.basename, glob.glob(os.path.join(LIBRARIES, "libmpi_quant_core_*.so.?.?")))))
+        for name in cores:
+            needed = subprocess.run(["readelf", "-d", os.path.join(self.packages_of_wheel(), name)], check=True, capture_output=True, text=True).stdout
+            self.assertIn("(SONAME)", needed)
+            self.assertNotRegex(needed, r"NEEDED.*libmpi")
+
+    @unittest.skipUnless(FAMILY, "no mpi4py")
+    def test_its_own_library_serves_where_no_other_is_named(self):
+        out, error = python(SUM, cwd=self.folder.name, PYTHONPATH=self.packages_of_wheel(), MPIQ_LIBRARY_DIR="")
+        self.assertRegex(out, rf"^\[1. 1. 1.\] {self.packages_of_wheel()}/mpi_quant/lib/libmpi_quant_core_{FAMILY}\.so", error)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ import numpy as np
 from result_files import OTHER, OVER, SMALL, WithFiles, points_of, tool
 from scripts_common import committed
 
-import mpiq_results
-import mpiq_schema
+from mpi_quant.results import reader, schema
 
 COMMITTED = [*committed("*.h5"), SMALL, OTHER, OVER]
 
@@ -110,7 +109,7 @@ class Check(WithFiles):
         self.only(self.change(self.copy(), sync=(4, b"other")), 4, "sync")
 
     def test_readers_leave_out_repetitions_that_do_not_count(self):
-        results = mpiq_results.read(self.late(4, 3))
+        results = reader.read(self.late(4, 3))
         self.assertTrue(np.isnan(results.samples[4, 3]))
         self.assertTrue(np.isfinite(results.samples[4, :3]).all())
 
@@ -154,7 +153,7 @@ class Check(WithFiles):
         rows, last = points_of(path), 17  # of the last point, which has three
         self.change(path, reps=(last, 0), status=(last, b"failed"), note=(last, b"warm-up: no memory"), stop_reason=(last, b"error"))
         with h5py.File(path, "a") as file:
-            for data in (file["samples"][name] for name in mpiq_schema.SAMPLES):
+            for data in (file["samples"][name] for name in schema.SAMPLES):
                 data[last] = data.fillvalue
             order = file["samples/order"]  # the two others took turns
             n = int(rows["reps"][15])

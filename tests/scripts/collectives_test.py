@@ -16,9 +16,9 @@ from plots_test import MIB, Drawn
 from result_files import SMALL, WithFiles, points_of, tool
 from results_test import point, steady, sweep, write_results
 
-import mpiq_results
-import mpiq_selection
-import mpiq_tables
+from mpi_quant.figures import selection
+from mpi_quant.report import tables
+from mpi_quant.results import reader
 
 
 def rows_of(collective, **changes):
@@ -52,7 +52,7 @@ class Figures(Drawn):
             del file["points"]
             file["points"] = table[[name for name in table.dtype.names if name != "collective"]]
         self.assertEqual(self.draw("time", path), drawn)
-        self.assertEqual(set(mpiq_results.read(path).points["collective"]), {"allreduce"})
+        self.assertEqual(set(reader.read(path).points["collective"]), {"allreduce"})
         other = self.file(rows_of("allgather"), True, "other.h5")
         status, _, problem = self.run_program("plot", "time", path, other, "-o", self.path("both"))
         self.assertEqual(status, 1)
@@ -61,8 +61,8 @@ class Figures(Drawn):
     def test_mpi_has_the_name_of_its_function(self):
         for collective, function in (("allreduce", "MPI_Allreduce"), ("sparse_allreduce", "MPI_Allreduce"),
                                      ("reduce_scatter", "MPI_Reduce_scatter_block"), ("allgather", "MPI_Allgather")):
-            results = mpiq_results.read(self.file(rows_of(collective), True, f"{collective}.h5"))
-            self.assertEqual(mpiq_selection.Selection([results], [], "").base_words(), f"{function} fp32")
+            results = reader.read(self.file(rows_of(collective), True, f"{collective}.h5"))
+            self.assertEqual(selection.Selection([results], [], "").base_words(), f"{function} fp32")
 
     def test_the_bus_bandwidth_of_half_an_allreduce_is_half(self):
         found = {}
@@ -86,7 +86,7 @@ class Figures(Drawn):
 class Tables(WithFiles):
     def test_the_terminal_has_a_table_for_each_collective(self):
         def text(rows, name):
-            return mpiq_results.table(mpiq_results.read(write_results(self.path(name), rows)))
+            return reader.table(reader.read(write_results(self.path(name), rows)))
         both = text(rows_of("reduce_scatter") + rows_of("allgather"), "both.h5").split("\n\n")
         self.assertEqual([part.splitlines()[0] for part in both], ["allgather:", "reduce_scatter:"])
         self.assertEqual([len(part.splitlines()) for part in both], [6, 6])
@@ -94,11 +94,11 @@ class Tables(WithFiles):
 
     def test_a_table_of_a_page_is_of_one_collective(self):
         def points(rows):
-            return mpiq_tables.over_dense(mpiq_results.read(write_results(self.path("a.h5"), rows, steady(rows))))
+            return tables.over_dense(reader.read(write_results(self.path("a.h5"), rows, steady(rows))))
         gathers = points(rows_of("allgather"))
-        self.assertTrue(mpiq_tables.times(gathers, "bytes", mpiq_results.bytes_label, "vector").startswith("| vector | MPI_Allgather | onebit"))
-        self.assertEqual(mpiq_tables.conditions(gathers), "allgather, 2 ranks, test, f32, normal input")
-        with self.assertRaisesRegex(mpiq_results.ResultsError, "rows of allgather and allreduce: a table is of one collective"):
+        self.assertTrue(tables.times(gathers, "bytes", reader.bytes_label, "vector").startswith("| vector | MPI_Allgather | onebit"))
+        self.assertEqual(tables.conditions(gathers), "allgather, 2 ranks, test, f32, normal input")
+        with self.assertRaisesRegex(reader.ResultsError, "rows of allgather and allreduce: a table is of one collective"):
             points(rows_of("allgather") + sweep())
 
 

@@ -7,8 +7,8 @@ import tempfile
 import unittest
 
 import scripts_common  # finds scripts/ for the next ones
-import mpiq_figure  # noqa: F401  what scripts import, once for all of them
-import mpiq_results
+from mpi_quant.figures import look  # noqa: F401  what scripts import, once for all of them
+from mpi_quant.results import reader
 
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 ROOT = scripts_common.ROOT
@@ -110,9 +110,9 @@ class MethodWords(unittest.TestCase):
             for name in names:
                 if not name.endswith(".h5"):
                     continue
-                for row in mpiq_results.read(os.path.join(folder, name)).points:
+                for row in reader.read(os.path.join(folder, name)).points:
                     if row["compressor"] not in ("none", "sparse", "") and "density=" not in row["comp_params"]:
-                        words |= {mpiq_results.method_words(row), str(row["method"])}
+                        words |= {reader.method_words(row), str(row["method"])}
         self.assertTrue(any(word.startswith("bound(abs=0.001,growth=worst)") for word in words), "a file of before has rel=0, too")
         self.assertIn("threshold(quantile=0.9999,round=no,block=16384,format=auto)/allgather", words)
         done = call(os.path.join(BIN, "mpiq-run"), "--check-policy", "--policy", "; ".join(f"1M-: {word}" for word in sorted(words)))

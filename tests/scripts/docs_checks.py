@@ -30,7 +30,7 @@ void fragment(float* gradient, int n, MPI_Comm comm) {
 
 # Commands of other projects that the pages use.
 LAUNCHERS = {"apptainer", "mpiexec", "mpiexec.mpich", "mpiexec.openmpi", "srun"}
-OTHERS = {"$EDITOR", ".ci/run", "cmake", "cp", "ctest", "env", "export", "mpicc", "mpiq"}
+OTHERS = {"$EDITOR", ".ci/run", "cmake", "cp", "ctest", "env", "export", "mpicc", "mpiq", "pip"}
 
 
 def read(path):

@@ -9,7 +9,7 @@ import frontier_files
 from needs import needs
 from scripts_common import ROOT, InTemporaryFolder
 
-import mpiq_frontier as frontier
+from mpi_quant.results import frontier
 
 BUILD = sys.argv.pop() if len(sys.argv) > 1 else os.path.join(ROOT, "build/dev")
 HAS_TORCH = importlib.util.find_spec("torch")

@@ -7,7 +7,7 @@ import unittest
 from result_files import WithFiles
 from scripts_common import call
 
-import mpiq_kernels  # after scripts_common, which says where it is
+from mpi_quant.results import kernel_rates  # after scripts_common, which says where it is
 
 BIN = os.path.abspath(sys.argv.pop(1))
 
@@ -22,7 +22,7 @@ class Kernels(WithFiles):
         done = kernels("--methods", methods, "--benchmark_filter=/f32/scalar/256KiB|^bf16/encode/f64/scalar/256KiB",
                        f"--benchmark_out={path}", "--benchmark_out_format=json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        return mpiq_kernels.read([path]).rows
+        return kernel_rates.read([path]).rows
 
     def test_methods_have_rows_for_what_their_memory_rule_changes(self):
         rows = self.rows("bf16,bf16 memory=momentum,bf16 memory=ef21,bf16 memory=3pc(v=3),topk(k=0.02)")

@@ -20,14 +20,14 @@ from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
-import mpiq_figure
-import mpiq_kernels
-import mpiq_python
-import mpiq_results
-import mpiq_sources
-import plots  # noqa: F401  registers them
-from mpiq_plots import PLOTS
-from mpiq_selection import BEST_DENSE, Selection
+from mpi_quant.figures import look
+from mpi_quant.results import kernel_rates
+from mpi_quant import _python
+from mpi_quant.figures import source_files
+from mpi_quant.figures import plots  # noqa: F401  registers them
+from mpi_quant.figures.register import PLOTS
+from mpi_quant.figures.selection import BEST_DENSE, Selection
+from mpi_quant.results import reader
 
 FILES = [*(path for path in committed("*.h5") if not os.path.basename(path).startswith("link-")), SMALL, OTHER, OVER]
 
@@ -41,7 +41,7 @@ class CommittedFiles(unittest.TestCase):
         return rows
 
     def select(self, *paths):
-        results = [mpiq_results.read(path) for path in paths]
+        results = [reader.read(path) for path in paths]
         return Selection(results, [], "", BEST_DENSE if all(r.samples is not None for r in results) else None)
 
     def test_every_plot_draws_every_file_to_which_it_applies(self):
@@ -56,14 +56,14 @@ class CommittedFiles(unittest.TestCase):
     def test_figures_of_the_reference_can_be_read(self):
         """Nothing collides, is cut off or covered, and legends are in the order of the curves."""
         folder = os.path.join(ROOT, "results", "reference")
-        sources = mpiq_sources.read(sorted(path for path in committed("*.*") if os.path.dirname(path) == folder
+        sources = source_files.read(sorted(path for path in committed("*.*") if os.path.dirname(path) == folder
                                            and re.search(r"\.h5$|kernels\.json$|(mnist-.*|quality)\.csv$", path)),
                                     lambda results: Selection(results, [], "", BEST_DENSE))
         for name, function in PLOTS.items():
             if function.takes in sources and function.applies(sources[function.takes]):
                 with self.subTest(name):
                     figure, _ = function(sources[function.takes])
-                    mpiq_figure.lay_out(figure)
+                    look.lay_out(figure)
                     self.assertEqual(figure_checks.problems(figure), [])
                     plt.close(figure)
 
@@ -81,7 +81,7 @@ class Both(Drawn):
 
     def lines(self, name, *paths):
         """The figure, and label -> (filled, ranks, values) of the curves of its only panel."""
-        figure, _ = PLOTS[name](Selection([mpiq_results.read(path) for path in paths], [], "", both=True))
+        figure, _ = PLOTS[name](Selection([reader.read(path) for path in paths], [], "", both=True))
         self.addCleanup(plt.close, figure)
         axis, = figure.axes
         return figure, {line.get_label(): (line.get_markerfacecolor() != "white", *map(list, line.get_data())) for line in axis.lines}
@@ -115,7 +115,7 @@ class Both(Drawn):
 
     def test_a_figure_of_a_simulation_says_so_and_names_no_host(self):
         _, path = self.files()
-        figure, _ = PLOTS["scaling"](Selection([mpiq_results.read(path)], [], "", both=True))
+        figure, _ = PLOTS["scaling"](Selection([reader.read(path)], [], "", both=True))
         self.addCleanup(plt.close, figure)
         said = " ".join(figure.words[1])
         self.assertIn("4 to 8 ranks were simulated over sim:lab-1gbit, by mpiq-simulate at commit", said)
@@ -133,9 +133,9 @@ class Both(Drawn):
     def test_the_legend_and_the_footnote_tell_them_apart(self):
         for name in ("scaling", "scaling-sent"):
             figure, _ = self.lines(name, *self.files())
-            mpiq_figure.lay_out(figure)  # looks at the figure, see Drawn
+            look.lay_out(figure)  # looks at the figure, see Drawn
             upper, lower = ([text.get_text().replace("\n", " ") for text in legend.get_texts()]
-                            for legend in mpiq_figure.legends(figure.axes[0]))
+                            for legend in look.legends(figure.axes[0]))
             self.assertEqual(set(upper) - {"bandwidth alone"}, {"MPI_Allreduce fp32", "onebit"})
             self.assertEqual(set(lower), {"fastest dense algorithm, simulated", "onebit, simulated"})
             _, measured, simulated = figure.words[1]
@@ -148,15 +148,15 @@ class Both(Drawn):
         many = [(f"topk(k=0.{i:03},select=sample)", 1e-3 + 1e-5 * i) for i in range(20)]
         rows = rows_over([2, 4], "ranks", many, link="lab-1gbit")
         figure, _ = self.lines("scaling", self.file(rows, name="many.h5"), self.files()[1])
-        mpiq_figure.lay_out(figure)
-        one, other = (legend.get_window_extent(figure.canvas.get_renderer()) for legend in mpiq_figure.legends(figure.axes[0]))
+        look.lay_out(figure)
+        one, other = (legend.get_window_extent(figure.canvas.get_renderer()) for legend in look.legends(figure.axes[0]))
         self.assertFalse(one.overlaps(other))
         self.assertLess(max(one.x1, other.x1), figure.bbox.width)
 
     def test_measured_points_that_are_not_good_are_half_filled(self):
         figure, _ = self.lines("scaling", *self.files(oversubscribed=1))
         fills = {line.get_label(): line.get_fillstyle() for line in figure.axes[0].lines}
-        self.assertEqual((fills["onebit, simulated"], fills[mpiq_figure.HOLLOW]), ("full", "bottom"))
+        self.assertEqual((fills["onebit, simulated"], fills[look.HOLLOW]), ("full", "bottom"))
 
     def test_a_figure_with_one_kind_only_is_refused(self):
         measured, simulated = self.files()
@@ -195,8 +195,8 @@ class Figures(Drawn):
         for many in (8, 14):
             rows = [point(f"topk(k=0.{i:02})", MIB, 1e-3) for i in range(1, many + 1)]
             path = self.with_dataset(self.file(rows, name=f"{many}.h5"), "samples/t_rank_s", np.full((many, 3, 2), 1e-3))
-            figure, found = PLOTS["ranks"](Selection([mpiq_results.read(path)], [], ""))
-            self.addCleanup(mpiq_figure.plt.close, figure)
+            figure, found = PLOTS["ranks"](Selection([reader.read(path)], [], ""))
+            self.addCleanup(look.plt.close, figure)
             panels = [axis.get_title() for axis in figure.axes if axis.get_title().startswith("topk")]
             said = " ".join(figure.words[1])
             self.assertEqual(len({row["method"] for row in found}), many, "the CSV has all")
@@ -205,9 +205,9 @@ class Figures(Drawn):
             self.assertIn("time /\nmedian", [axis.get_title() for axis in figure.axes])
 
     def test_no_codec_is_above_the_roof(self):
-        kernels = mpiq_kernels.read([os.path.join(ROOT, "results", "reference", "kernels.json")])
+        kernels = kernel_rates.read([os.path.join(ROOT, "results", "reference", "kernels.json")])
         figure, found = PLOTS["roofline"](kernels)
-        self.addCleanup(mpiq_figure.plt.close, figure)
+        self.addCleanup(look.plt.close, figure)
         sizes = sorted({row["bytes"] for row in found}, reverse=True)
         for axis, size in zip(figure.axes, sizes):
             roof = next(line for line in axis.lines if line.get_label().startswith("roof: "))
@@ -249,12 +249,12 @@ class Interpreter(Drawn):
     def test_debian_s_python_goes_on_for_one_that_nobody_has_chosen(self):
         for chosen in (False, True):
             with mock.patch.object(sys, "executable", "/elsewhere/bin/python3"), mock.patch.object(sys, "argv", ["scripts/plot", "x"]), \
-                    mock.patch.object(mpiq_python, "is_environment", lambda chosen=chosen: chosen), mock.patch("os.access", return_value=True), \
+                    mock.patch.object(_python, "is_environment", lambda chosen=chosen: chosen), mock.patch("os.access", return_value=True), \
                     mock.patch("os.execv", side_effect=OSError("this program has ended")) as other:
-                self.assertRaises(SystemExit if chosen else OSError, mpiq_python.settle, "scripts/plot", ("no_such_module",))
+                self.assertRaises(SystemExit if chosen else OSError, _python.settle, "scripts/plot", ("no_such_module",))
             self.assertEqual([call.args for call in other.call_args_list], [] if chosen else [("/usr/bin/python3", ["/usr/bin/python3", "scripts/plot", "x"])])
         with mock.patch("os.execv") as other:
-            mpiq_python.settle("scripts/plot", ("numpy", "h5py"))
+            _python.settle("scripts/plot", ("numpy", "h5py"))
         other.assert_not_called()
 
     def test_modules_for_another_numpy_are_one_line_that_names_both(self):

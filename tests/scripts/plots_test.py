@@ -4,8 +4,7 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_te
 """
 import contextlib
 import csv
-import importlib.machinery
-import importlib.util
+import importlib
 import io
 import json
 import math
@@ -21,23 +20,21 @@ import figure_checks
 import frontier_files
 import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
-from scripts_common import InTemporaryFolder, script
+from scripts_common import PACKAGE, InTemporaryFolder
 
-import mpiq_figure
-import mpiq_results
-from mpiq_plots import PLOTS
-from mpiq_selection import Selection
+from mpi_quant.commands import command_line
+from mpi_quant.figures import look
+from mpi_quant.figures.register import PLOTS
+from mpi_quant.figures.selection import Selection
+from mpi_quant.results import reader
 
-mpiq_figure.use_style()  # as the programs do
+look.use_style()  # as the programs do
 KIB, MIB = 1 << 10, 1 << 20
 
 
 def command(name):
-    """A program of scripts/ as a module: starting one for every test takes long."""
-    loader = importlib.machinery.SourceFileLoader(f"mpiq_{name}_command", script(name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+    """A command as a module: starting one for every test takes long."""
+    return importlib.import_module(f"mpi_quant.commands.{name}")
 
 
 PROGRAMS = {name: command(name) for name in ("plot", "report")}
@@ -70,6 +67,7 @@ class Drawn(InTemporaryFolder):
     def run_program(self, name, *arguments):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            command_line.start_as(f"scripts/{name}")
             try:
                 status = PROGRAMS[name].main([str(a) for a in arguments])
             except SystemExit as ended:  # of argparse
@@ -78,12 +76,12 @@ class Drawn(InTemporaryFolder):
 
     def setUp(self):
         super().setUp()
-        lay_out = mpiq_figure.lay_out
+        lay_out = look.lay_out
 
         def checked(figure, *arguments, **options):
             lay_out(figure, *arguments, **options)
             self.assertEqual(figure_checks.problems(figure), [])
-        patch = mock.patch.object(mpiq_figure, "lay_out", checked)
+        patch = mock.patch.object(look, "lay_out", checked)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -148,8 +146,8 @@ class Plots(Drawn):
         found = self.columns(self.draw("busbw", self.file(rows)), "ranks", "method", "busbw", "busbw_lo", "busbw_hi")[0]
         self.assertEqual(found[:2], (4, "mpi"))
         self.assertTrue(np.allclose(found[2:], [1.5 * MIB / t for t in (1e-3, 1.1e-3, 0.9e-3)], rtol=1e-8), found)
-        import plots.busbw
-        self.assertEqual([plots.busbw.wire_limit(n) for n in ("lab-10gbit", "100 Mbit", "shm")], [1.25e9, 1.25e7, None])
+        from mpi_quant.figures.plots import busbw
+        self.assertEqual([busbw.wire_limit(n) for n in ("lab-10gbit", "100 Mbit", "shm")], [1.25e9, 1.25e7, None])
 
     def test_pareto(self):
         rows = [point("mpi", MIB, 1e-3), point("bf16", MIB, 5e-4, err_rel_l2=1e-3), point("onebit", MIB, 2e-4, err_rel_l2=0.5),
@@ -287,19 +285,19 @@ class Legends(Drawn):
         times = {"bf16": (1e-4, 5e-4), "onebit": (4e-4, 2e-4), "topk": (3e-4, 3e-4), "adaptive": (2e-4, 4e-4)}
         rows = [point(m, s, t) for m, both in times.items() for s, t in zip((MIB, 2 * MIB), both)]
         rows += [point("mpi", s, 1e-3) for s in (MIB, 2 * MIB)]
-        selection = Selection([mpiq_results.read(self.file(rows))], [], "")
+        selection = Selection([reader.read(self.file(rows))], [], "")
         for name, order in (("time", ["bf16", "adaptive", "topk", "onebit"]), ("speedup", ["onebit", "topk", "adaptive", "bf16"])):
             figure, _ = PLOTS[name](selection)
             listed = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
             self.assertEqual([method for method in listed if method in times], order)
-            mpiq_figure.plt.close(figure)
+            look.plt.close(figure)
 
     def test_many_long_names_make_the_figure_higher(self):
         rows = [point(f"topk(k=0.{i:03},select=sample)", MIB, 1e-3 + 1e-5 * i) for i in range(30)]
         self.draw("time", self.file(rows))
 
     def test_ticks_are_round_apart_and_as_many_as_fit(self):
-        ticks = mpiq_figure.log_ticks
+        ticks = look.log_ticks
         self.assertEqual(ticks(60e3, 70e6, 2, 0.2), [2.0**16, 2.0**19, 2.0**22, 2.0**25])
         self.assertEqual(ticks(1, 100, 10, 0.2), [1, 3, 10, 30, 100])
         self.assertEqual(ticks(1, 100, 10, 0.1), [1, 2, 5, 10, 20, 50, 100])
@@ -308,7 +306,7 @@ class Legends(Drawn):
 
 class Register(Drawn):
     def test_every_plot_has_a_test_words_and_a_file(self):
-        folder = os.listdir(script("plots"))
+        folder = os.listdir(os.path.join(PACKAGE, "mpi_quant", "figures", "plots"))
         for name, function in PLOTS.items():
             self.assertTrue(hasattr(Plots, "test_" + name.replace("-", "_")), name)
             self.assertTrue(function.__doc__ and function.read, f"{name}: what it shows and how to read it")

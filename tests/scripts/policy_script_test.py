@@ -11,7 +11,7 @@ import numpy as np
 from results_test import point, write_results
 from scripts_common import ROOT, InTemporaryFolder, call, script
 
-import mpiq_advice
+from mpi_quant.report import advice
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [64 * KIB << (2 * i) for i in range(6)]  # 64 KiB to 64 MiB
@@ -259,7 +259,7 @@ class Committed(WithPolicies):
             code, out, problem = self.run_policy(path)
             self.assertEqual((code, problem), (0, ""))
             rule = [text for text in out.splitlines() if text and text[0] != "#"][-1]
-            first = mpiq_advice.candidate_of(path, "bf16").first
+            first = advice.candidate_of(path, "bf16").first
             self.assertEqual(rule, f"{first // MIB}M-{64 * MIB + 1} @2 f32: bf16" if first >= MIB else f"{first // KIB}K-{64 * MIB + 1} @2 f32: bf16")
 
     def test_the_file_is_written_whole_or_not_at_all(self):

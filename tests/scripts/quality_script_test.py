@@ -9,9 +9,8 @@ import unittest
 
 from needs import needs
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
-import mpiq_quality  # noqa: E402  pylint: disable=wrong-import-position
+from scripts_common import ROOT  # finds the package for the next one
+from mpi_quant.results import quality_rows
 
 BUILD = sys.argv.pop() if len(sys.argv) > 1 else os.path.join(ROOT, "build/dev")
 
@@ -31,7 +30,7 @@ class Quality(unittest.TestCase):
             path = os.path.join(folder, "quality.csv")
             done = quality("--steps", "2", "-o", path)
             self.assertEqual(done.returncode, 0, done.stdout)
-            rows = mpiq_quality.read([path]).rows
+            rows = quality_rows.read([path]).rows
         of = {}
         for row in rows:
             of.setdefault(row["data"], {})[row["method"]] = row

@@ -14,9 +14,8 @@ from result_files import SMALL
 from results_test import point, sweep
 from scripts_common import ROOT
 
-import mpiq_advice
-import mpiq_results
-import mpiq_verdict
+from mpi_quant.report import advice, verdicts
+from mpi_quant.results import reader
 
 CONDITION = "Only where what one call leaves out is added to the next (error feedback, as for gradients), use onebit "
 
@@ -60,8 +59,8 @@ class WithPage(Drawn):
 
 class Verdicts(WithPage):
     def of(self, rows):
-        points = mpiq_results.read(self.file(rows)).points
-        return mpiq_verdict.of_panel(points, ["mpi"])
+        points = reader.read(self.file(rows)).points
+        return verdicts.of_panel(points, ["mpi"])
 
     def speeds(self, method, speeds, **changes):
         """speeds: (low, speedup, high) at 64 KiB, 1 MiB, 16 MiB ..."""
@@ -71,14 +70,14 @@ class Verdicts(WithPage):
     def test_a_method_wins_from_the_size_on_where_its_interval_leaves_one(self):
         found = self.of(self.speeds("onebit", [(0.5, 0.6, 0.7), (0.9, 1.2, 1.4), (2, 2.5, 3), (3, 3.5, 4)]))
         self.assertEqual((found.kind, found.best.method, found.best.first), ("wins", "onebit", 16 * MIB))
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
+        self.assertEqual(verdicts.sentences(found, "MPI_Allreduce"), [
             CONDITION + "from 16 MiB on: expected speed-up 2.5 [2, 3] at 16 MiB to 3.5 [3, 4] at 256 MiB [95 %], relative L2 error of one call 0.5.",
             "Below that keep MPI_Allreduce.", "Nothing was measured below 64 KiB or above 256 MiB."])
 
     def test_nothing_wins_when_every_interval_includes_one(self):
         found = self.of(self.speeds("onebit", [(0.9, 1.3, 1.6)] * 3) + self.speeds("bf16", [(0.5, 0.6, 0.7)] * 3))
         self.assertEqual(found.kind, "loses")
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
+        self.assertEqual(verdicts.sentences(found, "MPI_Allreduce"), [
             "Keep MPI_Allreduce: from no measured size on (64 KiB to 16 MiB) is a compressed method at least 1.2 times as fast with 95 % certainty."])
 
     def test_a_gain_at_some_sizes_in_between_or_a_small_one_is_no_advice(self):
@@ -91,28 +90,28 @@ class Verdicts(WithPage):
     def test_a_wide_interval_wins_nothing_and_is_named(self):
         found = self.of(self.speeds("onebit", [(2.93, 8.65, 458)] * 2))
         self.assertEqual(found.kind, "unknown")
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
+        self.assertEqual(verdicts.sentences(found, "MPI_Allreduce"), [
             "No verdict: intervals are too wide, such as 8.65 [2.93, 458] of onebit at 64 KiB: more repetitions, or a machine without other work.",
             "Until it is measured, keep MPI_Allreduce."])
         found = self.of(self.speeds("onebit", [(2.93, 8.65, 458)] * 2) + self.speeds("bf16", [(1.8, 1.9, 2)] * 2))
         self.assertEqual((found.kind, found.best.method), ("wins", "bf16"))
         self.assertIn("Not judged, because their intervals are too wide: onebit at 1 MiB, onebit at 64 KiB.",
-                      mpiq_verdict.sentences(found, "MPI_Allreduce"))
+                      verdicts.sentences(found, "MPI_Allreduce"))
 
     def test_nothing_is_concluded_from_a_busy_machine(self):
-        points = mpiq_results.read(self.file(self.speeds("onebit", [(2, 2.5, 3)] * 2))).points
+        points = reader.read(self.file(self.speeds("onebit", [(2, 2.5, 3)] * 2))).points
         for load, kind in ((12.0, "unknown"), (2.5, "wins")):
-            found = mpiq_verdict.of_panel(points, ["mpi"], [{"loads": [("node1", load, 2)]}])
+            found = verdicts.of_panel(points, ["mpi"], [{"loads": [("node1", load, 2)]}])
             self.assertEqual(found.kind, kind)
-        said = mpiq_verdict.sentences(mpiq_verdict.of_panel(points, ["mpi"], [{"loads": [("node1", 12.0, 2)]}]), "MPI_Allreduce")
+        said = verdicts.sentences(verdicts.of_panel(points, ["mpi"], [{"loads": [("node1", 12.0, 2)]}]), "MPI_Allreduce")
         self.assertEqual(said[0], "No verdict: host node1 was busy: its load was 12 on 2 cores when the measurement began.")
-        self.assertTrue(mpiq_results.read(SMALL).attrs["loads"])
+        self.assertTrue(reader.read(SMALL).attrs["loads"])
 
     def test_the_table_of_the_readme_says_what_the_page_says(self):
         for path, method, first in (("shm", "onebit", 4 * MIB), ("shm", "bf16", 16 * MIB), ("lab-2x1gbit", "zerorun", None),
                                     ("lab-2x10gbit", "bf16", 4 * MIB)):
             path = os.path.join(ROOT, "results", "reference", f"{path}.h5")
-            found = mpiq_advice.candidate_of(path, method)
+            found = advice.candidate_of(path, method)
             self.assertEqual(found and found.first, first, (path, method))
         page = words(self.page(os.path.join(ROOT, "results", "reference", "shm.h5")))
         self.assertIn("use onebit from 4 MiB on: expected speed-up 1.39", page)
@@ -126,13 +125,13 @@ class Verdicts(WithPage):
 
     def test_one_size_is_no_range(self):
         found = self.of(self.speeds("onebit", [(120, 130, 140)], err_rel_l2=1e-8))
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
+        self.assertEqual(verdicts.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
                          "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, "
                          "no more than rounding.")
 
     def test_a_method_whose_single_results_are_wrong_is_advised_with_its_condition_in_the_same_sentence(self):
         for error, condition in ((0.099, False), (0.1, True), (0.6, True)):
-            said = mpiq_verdict.sentences(self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, err_rel_l2=error)), "MPI_Allreduce")
+            said = verdicts.sentences(self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, err_rel_l2=error)), "MPI_Allreduce")
             self.assertEqual([s for s in said if "onebit" in s], said[:1])
             self.assertEqual(said[0].startswith(CONDITION), condition, said[0])
             self.assertEqual(said[0].startswith("Use onebit"), not condition, said[0])
@@ -142,18 +141,18 @@ class Verdicts(WithPage):
         found = self.of(self.speeds("raw memory=lazy", fast) + self.speeds("topk memory=momentum(m=0.5)", fast)
                         + self.speeds("onebit memory=decay(beta=0.5)", [(2, 2.5, 3)] * 2))
         self.assertEqual((found.kind, found.best.method, found.others), ("wins", "onebit memory=decay(beta=0.5)", []))
-        self.assertIn("Not judged: raw memory=lazy, topk memory=momentum(m=0.5). ", mpiq_verdict.sentences(found, "MPI_Allreduce")[-1])
+        self.assertIn("Not judged: raw memory=lazy, topk memory=momentum(m=0.5). ", verdicts.sentences(found, "MPI_Allreduce")[-1])
         alone = self.of(self.speeds("bf16 memory=ef21", fast))
         self.assertEqual((alone.kind, alone.set_aside), ("unknown", ["bf16 memory=ef21"]))
-        self.assertIn("keep MPI_Allreduce", mpiq_verdict.sentences(alone, "MPI_Allreduce")[1])
+        self.assertIn("keep MPI_Allreduce", verdicts.sentences(alone, "MPI_Allreduce")[1])
 
     def test_bad_rows_win_nothing(self):
         for changes in ({"oversubscribed": 1}, {"status": "invalid"}):
             found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, **changes))
             self.assertEqual((found.kind, found.left_out), ("unknown", 2))
-            self.assertIn("No verdict", mpiq_verdict.sentences(found, "MPI_Allreduce")[0])
+            self.assertIn("No verdict", verdicts.sentences(found, "MPI_Allreduce")[0])
         found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, status="simulated"))
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "No verdict: all rows are simulated, and their times are virtual.")
+        self.assertEqual(verdicts.sentences(found, "MPI_Allreduce")[0], "No verdict: all rows are simulated, and their times are virtual.")
 
 
 class Report(WithPage):

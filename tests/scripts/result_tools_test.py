@@ -22,7 +22,7 @@ import numpy as np
 from result_files import NO_CACHE, OTHER, OVER, SMALL, SPARSE, WithFiles, points_of, rescale, tool
 from scripts_common import ROOT, call, script
 
-import mpiq_results
+from mpi_quant.results import reader
 
 
 class Checksums(WithFiles):
@@ -81,11 +81,11 @@ class Merge(WithFiles):
     def test_files_of_different_width_columns_and_inputs_go_together(self):
         whole = self.merged(SMALL, OTHER, SPARSE)
         self.assert_passes(whole)
-        results = mpiq_results.read(whole)
+        results = reader.read(whole)
         self.assertEqual(len(results.points), 18 + 18 + 9)
         self.assertEqual(results.attrs["hosts"], ["vm"])
         for path, first in ((SMALL, 0), (OTHER, 18), (SPARSE, 36)):
-            alone = mpiq_results.read(path)
+            alone = reader.read(path)
             for i, row in enumerate(alone.points):
                 mine = results.points[first + i]
                 self.assertEqual(mine["data"], row["data"])
@@ -116,7 +116,7 @@ class Merge(WithFiles):
         whole = self.merged(failed, SMALL)
         self.assert_passes(whole)
         self.assertEqual(len(points_of(whole)), 21)
-        self.assertEqual(set(mpiq_results.read(whole).points["status"]), {"ok"})
+        self.assertEqual(set(reader.read(whole).points["status"]), {"ok"})
 
     def test_launches_stay_and_make_a_publication(self):
         paths = [self.launch(i) for i in range(10)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from scripts_common import InTemporaryFolder, call, script  # finds scripts/ for the next ones
 
-import mpiq_results
+from mpi_quant.results import reader
 
 TEXTS = {"key": 32, "status": 12, "grade": 8, "collective": 32, "algorithm": 32, "compressor": 32, "comp_params": 96,
          "dtype": 8, "op": 8, "memory": 8, "place": 8, "model": 32, "buffers": 8, "sync": 8, "mode": 12, "base_key": 32,
@@ -156,11 +156,11 @@ class Plot(WithResults):
         self.assertEqual(self.plot("time", file, "--where", "buffers=warm").returncode, 0)
 
     def test_a_method_looks_the_same_in_every_figure(self):
-        import mpiq_figure
-        variant = mpiq_figure.look("onebit(block=512)/direct")
-        self.assertEqual(variant[0], mpiq_figure.look("onebit")[0])
-        self.assertNotEqual(variant, mpiq_figure.look("onebit"))
-        self.assertEqual(mpiq_figure.look("unheard-of"), mpiq_figure.look("unheard-of"))
+        from mpi_quant.figures import look
+        variant = look.look("onebit(block=512)/direct")
+        self.assertEqual(variant[0], look.look("onebit")[0])
+        self.assertNotEqual(variant, look.look("onebit"))
+        self.assertEqual(look.look("unheard-of"), look.look("unheard-of"))
 
 
     def test_the_fastest_of_mpis_algorithms_can_be_the_baseline(self):
@@ -198,23 +198,23 @@ class Plot(WithResults):
         self.assertIn("no row is of a matrix", done.stderr)
 
     def test_methods_of_one_figure_look_different(self):
-        import mpiq_figure
+        from mpi_quant.figures import look
         methods = ["mpi"] + [f"mpi/{name}" for name in ("nb", "smp", "recursive_doubling", "reduce_scatter_allgather", "ring")]
-        self.assertEqual(len({look[:2] for look in mpiq_figure.looks(methods, ["f32"]).values()}), len(methods))
-        self.assertEqual(mpiq_figure.looks(["onebit"], ["f32"])["onebit"][:3], mpiq_figure.look("onebit"))
+        self.assertEqual(len({look[:2] for look in look.looks(methods, ["f32"]).values()}), len(methods))
+        self.assertEqual(look.looks(["onebit"], ["f32"])["onebit"][:3], look.look("onebit"))
 
 
 class Baseline(WithResults):
     def test_the_interval_is_that_of_the_harness(self):
         for n, rank in ((6, 1), (10, 2), (20, 6), (30, 10), (100, 40), (10000, 4902)):
-            self.assertEqual(mpiq_results.median_interval(np.arange(1.0, n + 1)), (rank, n + 1 - rank), n)
-        self.assertTrue(np.isnan(mpiq_results.median_interval([1.0] * 5)).all())
+            self.assertEqual(reader.median_interval(np.arange(1.0, n + 1)), (rank, n + 1 - rank), n)
+        self.assertTrue(np.isnan(reader.median_interval([1.0] * 5)).all())
 
     def test_speedups_over_another_row_are_medians_of_paired_ratios(self):
         rows = [point("mpi", 65536, 1e-3), point("onebit", 65536, 5e-4), point("bf16", 65536, 8e-4)]
         drift = np.exp(0.1 * np.arange(20))
         samples = np.array([row["t_median_s"] * drift for row in rows])
-        rebased = mpiq_results.rebased(mpiq_results.read(write_results(self.path("a.h5"), rows, samples)),
+        rebased = reader.rebased(reader.read(write_results(self.path("a.h5"), rows, samples)),
                                        lambda points: points["compressor"] == "bf16")
         self.assertTrue(np.allclose(rebased.points["speedup"], [0.8, 1.6, 1.0]))
         self.assertTrue(np.allclose(rebased.points["speedup_hi"], rebased.points["speedup"]), "drift is common to all")
@@ -222,58 +222,58 @@ class Baseline(WithResults):
 
     def test_rows_that_were_not_measured_together_are_not_compared(self):
         rows = [point("mpi", 65536, 1e-3), point("onebit", 65536, 5e-4, start_utc="2026-01-02T00:00:00Z")]
-        rebased = mpiq_results.rebased(mpiq_results.read(write_results(self.path("a.h5"), rows, steady(rows))), mpiq_results.dense)
+        rebased = reader.rebased(reader.read(write_results(self.path("a.h5"), rows, steady(rows))), reader.dense)
         self.assertEqual(rebased.points["speedup"][0], 1)
         self.assertTrue(np.isnan(rebased.points["speedup"][1]))
 
     def test_samples_belong_to_the_last_row_of_a_key(self):
         rows = [point("onebit", 65536, 9.0), point("mpi", 65536, 1e-3), point("onebit", 65536, 5e-4)]
-        results = mpiq_results.read(write_results(self.path("a.h5"), rows, steady(rows)))
+        results = reader.read(write_results(self.path("a.h5"), rows, steady(rows)))
         self.assertEqual(list(results.samples[:, 0]), [1e-3, 5e-4])
 
 
 class Tables(WithResults):
     def test_sizes_are_compared_with_the_best_of_mpi_and_say_which_it_was(self):
-        import mpiq_tables
+        from mpi_quant.report import tables
         rows = sweep() + [point("mpi/ring", 65536, 5e-4, base_key="mpi-65536")]
-        points = mpiq_tables.over_dense(mpiq_results.read(write_results(self.path("a.h5"), rows, steady(rows))))
-        self.assertEqual(mpiq_tables.times(points, "bytes", mpiq_results.bytes_label, "vector").splitlines()[2:],
+        points = tables.over_dense(reader.read(write_results(self.path("a.h5"), rows, steady(rows))))
+        self.assertEqual(tables.times(points, "bytes", reader.bytes_label, "vector").splitlines()[2:],
                          ["| 64 KiB | 500.000 us (ring) | 250.000 us, 2.00 [2.00, 2.00] |",
                           "| 1 MiB | 1.000 ms | 250.000 us, 4.00 [4.00, 4.00] |"])
-        self.assertEqual(mpiq_tables.errors(points), "rel_err: onebit 5.0e-01")
+        self.assertEqual(tables.errors(points), "rel_err: onebit 5.0e-01")
 
     def test_kernels_have_a_line_a_codec_and_a_column_an_instruction_set(self):
-        import mpiq_tables
+        from mpi_quant.report import tables
         names = ("a/encode+feedback/f32/scalar", "a/encode+feedback/f32/avx2", "a/decode+add/f32/avx2", "a/encode/f32/avx2",
                  "b/decode+add/f32/scalar", "b/decode+add/f64/scalar")
         with open(self.path("k.json"), "w", encoding="utf-8") as file:
             json.dump({"benchmarks": [{"name": f"{name}/65536KiB/manual_time", "of_triad": i / 10} for i, name in
                                       enumerate(names)] + [{"name": "a/decode+add/f32/avx2/256KiB", "of_triad": 9}]}, file)
-        self.assertEqual(mpiq_tables.kernels(self.path("k.json")).splitlines()[2:],
+        self.assertEqual(tables.kernels(self.path("k.json")).splitlines()[2:],
                          ["| a | 0.00 | 0.10 |  | 0.20 |", "| b |  |  | 0.40 |  |"])
 
     def test_quality_leaves_out_lossless_codecs_and_variants_that_change_no_error(self):
-        import mpiq_tables
+        from mpi_quant.report import tables
         with open(self.path("q.csv"), "w", encoding="utf-8") as file:
             file.write("method,data,elements,bytes_per_element,rel_err,optimum,over_optimum,calls,residual\n"
                        "raw,normal,9,4,0,,,5,0\n"
                        "a,normal,9,0.5,0.25,0.2,1.25,5,0.75\n"
                        "a(format=u32),normal,9,0.7,0.25,0.2,1.25,5,0.75\n"
                        '"a(b=1,c=2)",normal,9,0.5,0.5,,,5,1.5\n')
-        self.assertEqual(mpiq_tables.quality(self.path("q.csv")).splitlines(),
+        self.assertEqual(tables.quality(self.path("q.csv")).splitlines(),
                          ["| rel_err of one encode (over the optimum's) | bytes/element, normal | normal | "
                           "residual after 5 calls, normal |", "| --- | --- | --- | --- |",
                           "| a | 0.5 | 0.25 (1.25) | 0.75 |", "| a(b=1,c=2) | 0.5 | 0.5 | 1.5 |"])
 
 
     def test_entropy_says_what_it_takes_off_and_up_to_which_rate_it_pays(self):
-        import mpiq_tables
+        from mpi_quant.report import tables
         with open(self.path("e.csv"), "w", encoding="utf-8") as file:
             file.write("data,method,fixed_bytes,fixed_encode_ns,fixed_decode_ns,entropy_bytes,entropy_encode_ns,entropy_decode_ns\n"
                        "x/0,a,0.5,0.25,0.25,0.25,0.75,0.75\n"
                        "y/1,a,0.5,0.25,0.25,0.375,0.75,0.75\n")
         # At 1 Gbit/s, 4 bits and 0.5 ns become 2 or 3 bits and 1.5 ns. Saved are 2 bits or 1 bit for 1 ns.
-        self.assertEqual(mpiq_tables.entropy(self.path("e.csv")).splitlines(),
+        self.assertEqual(tables.entropy(self.path("e.csv")).splitlines(),
                          ["| codec | bytes | less on x/0 | less on y/1 | encode, ns | decode, ns | faster at 0.1 Gbit/s | faster at 1 Gbit/s | "
                           "faster at 10 Gbit/s | pays below, Gbit/s |", "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
                           "| `a` | 0.5 | 50 % | 25 % | 0.25 → 0.75 | 0.25 → 0.75 | 1.29 to 1.88 | 1.00 to 1.29 | 0.50 to 0.53 | 1.0 to 2.0 |"])
@@ -336,7 +336,7 @@ class BadFiles(WithResults):
 class Table(WithResults):
     def test_the_table_has_a_line_for_every_row(self):
         rows = sweep() + [point("mpi", 2 << 20, 1e-3, oversubscribed=1)]
-        text = mpiq_results.table(mpiq_results.read(write_results(self.path("a.h5"), rows)))
+        text = reader.table(reader.read(write_results(self.path("a.h5"), rows)))
         self.assertEqual(len(text.splitlines()), 1 + len(rows))
         self.assertIn("250.000 us", text)
         self.assertIn("more ranks than cores", text)

@@ -11,8 +11,9 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 SCRIPTS = os.path.join(ROOT, "scripts")
-sys.path.insert(0, SCRIPTS)
-sys.dont_write_bytecode = True  # leave no files in scripts/
+PACKAGE = os.path.join(ROOT, "python")
+sys.path[:0] = [SCRIPTS, PACKAGE]
+sys.dont_write_bytecode = True  # leave no files in the tree
 
 
 def committed(pattern):
@@ -90,6 +91,6 @@ class InTemporaryFolder(unittest.TestCase):
     def copy_scripts(self, *names):
         """Copies scripts, and what all of them import, to scripts/ of the folder: in this tree they find nothing that was built."""
         os.mkdir(self.path("scripts"))
-        for name in (*names, "mpiq_arguments.py"):
+        for name in (*names, "mpiq_python.py"):
             shutil.copy(script(name), self.path("scripts"))
-        shutil.copy(os.path.join(ROOT, "CMakeLists.txt"), self.path("."))  # the version
+        shutil.copytree(PACKAGE, self.path("python"), ignore=shutil.ignore_patterns("__pycache__"))

@@ -14,7 +14,7 @@ import numpy as np
 from result_files import SMALL, WithFiles, points_of, tool
 from scripts_common import ROOT, call
 
-import mpiq_schema
+from mpi_quant.results import schema
 
 BIN = os.path.abspath(sys.argv.pop(1))
 RATES = os.path.join(ROOT, "results/reference/kernels.json")
@@ -92,13 +92,13 @@ class Simulated(WithFiles):
 
     def test_columns_are_those_of_columns_def(self):
         with h5py.File(self.file()) as file:
-            for path, columns in (("points", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("inputs", mpiq_schema.INPUTS),
-                                  ("events", mpiq_schema.EVENTS), ("run/env", mpiq_schema.ENV), ("run/nodes", mpiq_schema.NODES),
-                                  ("run/ranks", mpiq_schema.RANKS)):
+            for path, columns in (("points", {**schema.POINTS, **schema.LATER}), ("inputs", schema.INPUTS),
+                                  ("events", schema.EVENTS), ("run/env", schema.ENV), ("run/nodes", schema.NODES),
+                                  ("run/ranks", schema.RANKS)):
                 found = file[path].dtype
                 self.assertEqual([(name, found[name]) for name in found.names], list(columns.items()), path)
-            self.assertEqual(json.loads(file["points"].attrs["units"]), {name: mpiq_schema.unit(name) for name in file["points"].dtype.names
-                                                                        if mpiq_schema.unit(name)})
+            self.assertEqual(json.loads(file["points"].attrs["units"]), {name: schema.unit(name) for name in file["points"].dtype.names
+                                                                        if schema.unit(name)})
 
     def test_every_dataset_has_a_checksum_and_a_damaged_one_is_neither_read_nor_gone_on_with(self):
         damaged = self.check_damage(self.file())

@@ -1,14 +1,11 @@
 """What the tests of slurm/ without a Slurm share: made-up commands of Slurm, which note their calls."""
 import os
 import subprocess
-import sys
 
-from scripts_common import ROOT, InTemporaryFolder
+from scripts_common import ROOT, InTemporaryFolder  # finds the package for the next one
+from mpi_quant.slurm import run_folder
 
 SLURM = os.path.join(ROOT, "slurm")
-sys.path.insert(0, os.path.join(SLURM, "lib"))
-
-import mpiq_run  # noqa: E402
 
 # Each notes its call; FAKE_<NAME> is what it exits with.
 FAKE = """#!/bin/bash
@@ -71,7 +68,7 @@ class WithFakes(InTemporaryFolder):
         return self.path(name)
 
     def run_of_test(self):
-        return mpiq_run.Folder(self.run_folder)
+        return run_folder.Folder(self.run_folder)
 
     def job_name(self):
         return self.run_of_test().record()["job_name"]

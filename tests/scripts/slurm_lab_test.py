@@ -16,12 +16,9 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from scripts_common import ROOT, InTemporaryFolder, script
-
-sys.path.insert(0, os.path.join(ROOT, "slurm", "lib"))
-
-import mpiq_file  # noqa: E402
-import mpiq_run  # noqa: E402
+from scripts_common import ROOT, InTemporaryFolder, script  # finds the package for the next ones
+from mpi_quant.results import whole_files
+from mpi_quant.slurm import run_folder
 
 SKIPPED = 77
 LAB = script("slurm_lab")
@@ -45,7 +42,7 @@ def scontrol(*words):
 
 class OnTheLab(InTemporaryFolder):
     def run_at(self, name="run"):
-        return mpiq_run.Folder(self.path(name))
+        return run_folder.Folder(self.path(name))
 
     def number(self):
         """The job of the first array."""
@@ -95,7 +92,7 @@ class OnTheLab(InTemporaryFolder):
         return self.until(found, "a running cell")
 
     def rows(self, path):
-        file = mpiq_file.load(path)
+        file = whole_files.load(path)
         return file.points[file.done()]
 
     def keys(self, name="run"):

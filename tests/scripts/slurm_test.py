@@ -17,32 +17,29 @@ from needs import needs
 from scripts_common import ROOT
 from slurm_fakes import SLURM, WithFakes
 
-import mpiq_batch
-import mpiq_plan
-import mpiq_run
-import mpiq_site
+from mpi_quant.slurm import batch, planning, run_folder, sites
 
 
 class Plans(unittest.TestCase):
     def test_lists_of_nodes(self):
         for text, expected in (("4", [4]), ("1-64", [1, 2, 4, 8, 16, 32, 64]), ("3,1,2", [1, 2, 3]), ("1-6", [1, 2, 4, 6]),
                                ("2,2-4", [2, 4]), ("5-5", [5])):
-            self.assertEqual(mpiq_plan.numbers(text, "--nodes"), expected)
+            self.assertEqual(planning.numbers(text, "--nodes"), expected)
         for text in ("", "0", "-1", "4-2", "1-", "a", "1;2", "1,,2", "9999999", "１"):
-            with self.assertRaises(mpiq_run.Refused, msg=text):
-                mpiq_plan.numbers(text, "--nodes")
+            with self.assertRaises(run_folder.Refused, msg=text):
+                planning.numbers(text, "--nodes")
 
     def test_times(self):
         for text, expected in (("30", 1800), ("1:30", 90), ("1:30:00", 5400), ("2-12", 216000), ("1-0:30", 88200),
                                ("0-0:01:30", 90)):
-            self.assertEqual(mpiq_plan.seconds(text), expected)
+            self.assertEqual(planning.seconds(text), expected)
         for text in ("", "0", "0:59", "now", "1:2:3:4", "-1", "1d"):
-            with self.assertRaises(mpiq_run.Refused, msg=text):
-                mpiq_plan.seconds(text)
+            with self.assertRaises(run_folder.Refused, msg=text):
+                planning.seconds(text)
 
     def test_cells_are_shuffled_within_an_array_of_equal_nodes(self):
         def made(shapes):
-            return mpiq_plan.cells(shapes, 5, [()])
+            return planning.cells(shapes, 5, [()])
         cells = made([(1, 2), (2, 1), (2, 2), (4, 1)])
         self.assertEqual([c.nodes for c in cells], [1] * 5 + [2] * 10 + [4] * 5)
         self.assertEqual(cells, made([(1, 2), (2, 1), (2, 2), (4, 1)]), "a run that goes on has the same plan")
@@ -51,21 +48,21 @@ class Plans(unittest.TestCase):
         self.assertNotEqual([c.ranks_per_node for c in cells[5:15]], [1] * 5 + [2] * 5)
 
     def test_words_of_varied_options_are_file_names(self):
-        names = [c.name for c in mpiq_plan.cells([(2, 1)], 1, [("--data=a:1",), ("--data=a/1",), ("--data=../x",)])]
+        names = [c.name for c in planning.cells([(2, 1)], 1, [("--data=a:1",), ("--data=a/1",), ("--data=../x",)])]
         self.assertEqual(sorted(names), ["2x1-.._x-0", "2x1-a_1-0", "2x1-a_1_2-0"])
-        with self.assertRaises(mpiq_run.Refused):
-            mpiq_plan.cells([(2, 1)], 1, [("--data=a\tb",)])
+        with self.assertRaises(run_folder.Refused):
+            planning.cells([(2, 1)], 1, [("--data=a\tb",)])
 
     def test_the_command_line_wins_over_defaults(self):
-        experiment = mpiq_plan.Experiment("bench", options=("--a=1", "--b=2"), quick_options=("--b=3",))
+        experiment = planning.Experiment("bench", options=("--a=1", "--b=2"), quick_options=("--b=3",))
         options = argparse.Namespace(extra=["--a", "9"], quick=True)
-        self.assertEqual(mpiq_plan.program_options(experiment, options), ["--b=3", "--a", "9"])
-        self.assertEqual(mpiq_plan.option_of(["-n", "1", "--a=2", "x"], "--a"), ("2", ["-n", "1", "x"]))
-        self.assertEqual(mpiq_plan.option_of(["-n", "1", "--a"], "--a"), ("", ["-n", "1"]))
+        self.assertEqual(planning.program_options(experiment, options), ["--b=3", "--a", "9"])
+        self.assertEqual(planning.option_of(["-n", "1", "--a=2", "x"], "--a"), ("2", ["-n", "1", "x"]))
+        self.assertEqual(planning.option_of(["-n", "1", "--a"], "--a"), ("", ["-n", "1"]))
 
     def test_what_is_written_for_bash_comes_back_as_it_was(self):
         hostile = ["$(touch x)", "a b", "'", '"', "`id`", "\\", "*", "", "é", "--x=;rm", "a\nb"]
-        text = mpiq_run.settings_text({"words": hostile, "one": hostile[0]})
+        text = run_folder.settings_text({"words": hostile, "one": hostile[0]})
         reader = 'run=/nowhere; eval "$1"; printf "%s\\0" "$one" "${words[@]}"'
         done = subprocess.run(["bash", "-c", reader, "x", text], capture_output=True, check=True)
         self.assertEqual(done.stdout.decode().split("\0")[:-1], [hostile[0], *hostile])
@@ -169,7 +166,7 @@ class Submitted(WithFakes):
         with open(os.path.join(self.run_folder, "settings.sh"), encoding="utf-8") as settings:
             self.assertIn("link=slurm-2nd\n", settings.read())
         for example in glob.glob(os.path.join(SLURM, "sites", "*.sh")):
-            self.assertEqual(mpiq_site.read(example)["link"], {"cray": "slingshot", "openmpi_gpu": "infiniband", "plain": ""}[
+            self.assertEqual(sites.read(example)["link"], {"cray": "slingshot", "openmpi_gpu": "infiniband", "plain": ""}[
                 os.path.basename(example)[:-3]])
 
     def test_refused(self):
@@ -225,7 +222,7 @@ class OtherSites(WithFakes):
     def test_a_number_with_the_name_of_a_cluster(self):
         self.file("bin/sbatch", "#!/bin/sh\necho 'hello'; echo '4711;here'\n")
         with unittest.mock.patch.dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"]):
-            self.assertEqual(mpiq_batch.submit(["sbatch", "--parsable", "--job-name=x", "y"]), "4711")
+            self.assertEqual(batch.submit(["sbatch", "--parsable", "--job-name=x", "y"]), "4711")
 
     def test_an_answer_without_a_number_leaves_nothing_in_the_queue(self):
         done = self.submit("--nodes", "2", "--launches", "1", "--yes", FAKE_SILENT="1")

@@ -8,7 +8,7 @@ import unittest
 
 from result_files import ROOT, InTemporaryFolder, call, points_of, script, tool
 
-import mpiq_sweep
+from mpi_quant.sweep import sweep_files
 
 BENCH, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 FILES = sorted(glob.glob(os.path.join(ROOT, "bench", "sweeps", "*.toml")))
@@ -34,8 +34,8 @@ class Shipped(unittest.TestCase):
         self.assertGreaterEqual(len(FILES), 8)
         for path in FILES:
             with self.subTest(path=os.path.basename(path)):
-                content = mpiq_sweep.read(path)
-                ranks = [str(max(cell.ranks for cell in mpiq_sweep.cells(content)))]
+                content = sweep_files.read(path)
+                ranks = [str(max(cell.ranks for cell in sweep_files.cells(content)))]
                 done = subprocess.run([MPIEXEC, "-n", *ranks, BENCH, "--config", path, content.section, "--dry-run"],
                                       capture_output=True, text=True, check=False)
                 if 'unexpected "#2"' in done.stderr:
@@ -50,7 +50,7 @@ class Shipped(unittest.TestCase):
 
     def test_quick_and_reference_have_what_the_readme_quotes(self):
         for name in ("quick", "reference"):
-            content = mpiq_sweep.read(os.path.join(ROOT, "bench", "sweeps", name + ".toml"))
+            content = sweep_files.read(os.path.join(ROOT, "bench", "sweeps", name + ".toml"))
             self.assertIn("mpi/*", content.options["methods"], "the best of the MPI library's own algorithms")
             self.assertEqual(content.links[:2], ("shm", "2x1gbit"))
 

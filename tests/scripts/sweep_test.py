@@ -11,8 +11,7 @@ import unittest
 from result_files import WithFiles, points_of, script, tool
 from scripts_common import call
 
-import mpiq_launch
-import mpiq_sweep
+from mpi_quant.sweep import launching, sweep_files
 
 # Copies the file that the test has prepared for this launch; then does what the test wants of it.
 BENCH = r"""#!/usr/bin/python3
@@ -112,8 +111,8 @@ class Launches(WithFakes):
             record = json.load(file)
         self.assertEqual([call.split("--launch-index ")[1][0] for call in self.calls()], [n[-1] for n in record["order"]])
         self.assertEqual(record["order_seed"], 1)
-        cells = mpiq_sweep.cells(mpiq_sweep.read(self.toml()))
-        self.assertEqual(len({tuple(c.name for c in mpiq_sweep.shuffled(cells, seed)) for seed in range(20)}), 6)
+        cells = sweep_files.cells(sweep_files.read(self.toml()))
+        self.assertEqual(len({tuple(c.name for c in sweep_files.shuffled(cells, seed)) for seed in range(20)}), 6)
 
     def test_what_is_complete_is_not_measured_again_and_more_launches_may_follow(self):
         self.assertEqual(self.sweep(self.toml(), "--launches", "1").returncode, 0)
@@ -139,7 +138,7 @@ class Launches(WithFakes):
 
     def test_options_behind_the_dashes_and_those_of_vary_reach_the_program(self):
         text = '[allreduce]\n[launch]\nranks = 1\n[launch.vary]\ndata = ["a:1", "a/1"]\n'
-        cells = mpiq_sweep.cells(mpiq_sweep.read(self.toml(text)))
+        cells = sweep_files.cells(sweep_files.read(self.toml(text)))
         self.assertEqual([c.name for c in cells], ["shm-a_1-0", "shm-a_1_2-0"])
         self.assertEqual(cells[1].options, ["--data=a/1"])
         self.sweep(self.toml(), "--launches", "1", "--", "--warmup", "7")
@@ -199,11 +198,11 @@ class Hanging(WithFakes):
 
     def test_a_complete_file_with_a_point_that_failed_is_not_done(self):
         path = self.launch(0)
-        self.assertTrue(mpiq_launch.is_complete(path))
+        self.assertTrue(launching.is_complete(path))
         self.change(path, status=(1, b"failed"))
-        self.assertFalse(mpiq_launch.is_complete(path))
-        self.assertFalse(mpiq_launch.is_complete(self.path("none.h5")))
-        self.assertFalse(mpiq_launch.is_complete(self.toml()))
+        self.assertFalse(launching.is_complete(path))
+        self.assertFalse(launching.is_complete(self.path("none.h5")))
+        self.assertFalse(launching.is_complete(self.toml()))
 
 
 class Refused(WithFakes):
@@ -215,8 +214,8 @@ class Refused(WithFakes):
         self.assertNotIn("Traceback", done.stderr)
 
     def unreadable(self, text, path):
-        with self.assertRaises(mpiq_sweep.SweepError) as caught:
-            mpiq_sweep.read(path)
+        with self.assertRaises(sweep_files.SweepError) as caught:
+            sweep_files.read(path)
         self.assertIn(text, str(caught.exception))
 
     def test_bad_files(self):
@@ -264,7 +263,7 @@ class Refused(WithFakes):
         for text in ("{", "[]", '{"version": 1}', '{"version": 1, "cells": 1}'):
             with open(self.path("out", "cells", "sweep.json"), "w", encoding="utf-8") as file:
                 file.write(text)
-            self.refused("not what scripts/sweep writes", self.toml())
+            self.refused("not what mpiq sweep writes", self.toml())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import unittest
 import training_files
 from plots_test import KIB, PROGRAMS, Drawn, command, rows_over
 from report_page_test import WithPage, words
-import mpiq_training
+from mpi_quant.results import training_runs
 
 
 PROGRAMS.update({name: command(name) for name in ("mnist_table",)})
@@ -23,28 +23,28 @@ class WithTraining(Drawn):
         return self.file(rows_over([64 * KIB, 1024 * KIB], "bytes"), samples=True, name="host.h5")
 
     def groups(self, path):
-        return next(iter(mpiq_training.read([path]).groups.values()))
+        return next(iter(training_runs.read([path]).groups.values()))
 
 
 class Statistics(WithTraining):
     def test_differences_and_speedups_are_paired_by_seed(self):
         methods = self.groups(self.three())
-        mean, half = mpiq_training.difference(methods["onebit", "on"], methods["mpi", ""])
+        mean, half = training_runs.difference(methods["onebit", "on"], methods["mpi", ""])
         self.assertAlmostEqual(mean, -0.5)
         self.assertLess(half, 1e-9, "seeds differ by a point, methods always by a half")
-        for found, true in zip(mpiq_training.speedup(methods["onebit", "on"], methods["mpi", ""]), (2, 2, 2)):
+        for found, true in zip(training_runs.speedup(methods["onebit", "on"], methods["mpi", ""]), (2, 2, 2)):
             self.assertAlmostEqual(found, true)
 
     def test_the_interval_is_student_s(self):
-        mean, half = mpiq_training.mean_and_half_interval([1, 2, 3])
+        mean, half = training_runs.mean_and_half_interval([1, 2, 3])
         self.assertEqual((mean, round(half, 3)), (2, round(4.303 / math.sqrt(3), 3)))
-        self.assertEqual(mpiq_training.mean_and_half_interval([5]), (5, None))
+        self.assertEqual(training_runs.mean_and_half_interval([5]), (5, None))
 
     def test_the_target_is_what_dense_gradients_reach_with_every_seed(self):
         methods = self.groups(self.three())
-        target = mpiq_training.target_of(methods)
+        target = training_runs.target_of(methods)
         self.assertEqual(target, 0.96)
-        reached = mpiq_training.to_target(methods["onebit", "on"], target)
+        reached = training_runs.to_target(methods["onebit", "on"], target)
         self.assertIsNone(reached[1])
         self.assertEqual(reached[2][1], 200)
         self.assertAlmostEqual(reached[2][0], 200 * 0.01 * 1.02)
@@ -53,17 +53,17 @@ class Statistics(WithTraining):
         methods = self.groups(training_files.write(
             self.path("t.csv"), training_files.rows_of(accuracies=(0.9, 0.95, 0.978)),
             training_files.rows_of("onebit", accuracies=(0.9, 0.9753)), training_files.rows_of("bf16", accuracies=(0.9, 0.95, 0.96))))
-        self.assertEqual(mpiq_training.target_of(methods), 0.975)
+        self.assertEqual(training_runs.target_of(methods), 0.975)
 
     def test_of_a_run_in_two_files_the_last_counts(self):
         old = training_files.write(self.path("a.csv"), training_files.rows_of(accuracies=(0.1, 0.2)))
         new = training_files.write(self.path("b.csv"), training_files.rows_of(accuracies=(0.8, 0.9)))
-        groups = mpiq_training.read([old, new]).groups
+        groups = training_runs.read([old, new]).groups
         self.assertEqual([run[-1]["accuracy"] for run in next(iter(groups.values()))["mpi", ""].values()], [0.9])
 
     def test_runs_that_differ_in_more_than_the_method_are_not_compared(self):
-        groups = mpiq_training.read([self.three(), self.three("u.csv", batch=100), self.three("v.csv", ranks=4)]).groups
-        self.assertEqual(sorted((dict(zip(mpiq_training.SETTING, s))["batch"], ranks) for s, ranks in groups),
+        groups = training_runs.read([self.three(), self.three("u.csv", batch=100), self.three("v.csv", ranks=4)]).groups
+        self.assertEqual(sorted((dict(zip(training_runs.SETTING, s))["batch"], ranks) for s, ranks in groups),
                          [(100, 2), (200, 2), (200, 4)])
 
     def test_files_from_before_a_column_got_another_name_are_read(self):
@@ -72,11 +72,11 @@ class Statistics(WithTraining):
             old = file.read().replace(",adapt,", ",adagrad,", 1)
         with open(self.path("old.csv"), "w", encoding="utf-8") as file:
             file.write(old)
-        self.assertEqual(mpiq_training.read([path]).groups, mpiq_training.read([self.path("old.csv")]).groups)
+        self.assertEqual(training_runs.read([path]).groups, training_runs.read([self.path("old.csv")]).groups)
 
     def test_runs_that_ended_early_are_named(self):
         path = training_files.write(self.path("t.csv"), training_files.rows_of(), training_files.rows_of("onebit", accuracies=(0.9,)))
-        self.assertEqual(mpiq_training.stopped_early(self.groups(path)), ["onebit (1 of 1)"])
+        self.assertEqual(training_runs.stopped_early(self.groups(path)), ["onebit (1 of 1)"])
 
     def test_mnist_table(self):
         status, out, problem = self.run_program("mnist_table", self.three(), training_files.write(

@@ -149,8 +149,8 @@ def column(copy, cxx, mpicc, _gtest):
         source.write(NAMES)
     run(cxx, *FLAGS, "names.cpp", "bench/rows.cpp", "-o", "names", folder=copy)
     names = run("./names", folder=copy)
-    script = "import mpiq_schema as s; print(*s.POINTS, *s.LATER, sep='\\n'); print(s.points_table(), end='')"
-    known = run("env", "PYTHONPATH=scripts", "/usr/bin/python3", "-c", script, folder=copy)
+    script = "from mpi_quant.results import schema as s; print(*s.POINTS, *s.LATER, sep='\\n'); print(s.points_table(), end='')"
+    known = run("env", "PYTHONPATH=python", "/usr/bin/python3", "-c", script, folder=copy)
     if "sent_per_byte\n" not in names or not known.startswith(names):
         fail(f"the program and the scripts have different columns: {names}")
     with open(os.path.join(copy, "results", "README.md"), encoding="utf-8") as page:
@@ -172,7 +172,7 @@ def plot(copy, _cxx, _mpicc, _gtest):
 
 FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
            option: ("kernels", "mpi_quant", "sparse_allreduce", "bench"),
-           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("bench", "scripts", "tests")}
+           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "python", "tests"), plot: ("bench", "python", "scripts", "tests")}
 
 
 def main(arguments):

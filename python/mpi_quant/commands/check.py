@@ -1,0 +1,88 @@
+"""Checks result files against the rules of results/README.md: the layout, and the samples against the columns that count them. Prints a line for every violation, FILE: row KEY: what: expected ..., found ..., and exits 1 if there are any.
+"""
+import argparse
+import os
+import sys
+
+import numpy as np
+
+from mpi_quant.commands import command_line
+from mpi_quant.results import layout_rules, reader, row_rules, whole_files
+
+
+def violations(file):
+    """(row or None, what, expected, found) of one file. Rows are checked only if the layout is correct."""
+    found = list(layout_rules.check(file))
+    if found:
+        return found
+    try:
+        found.extend(row_rules.check(file))
+    # a table or the options contain something unexpected
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        found.append((None, "contents", "what can be checked", f"{type(error).__name__}: {error}"))
+    return found
+
+
+def number(value):
+    """All digits of a number, because a violation may be in the last one."""
+    return repr(value.item()) if isinstance(value, np.generic) else str(value)
+
+
+def line(file, row, what, expected, found):
+    where = f"row {file.text(row, 'key') or row}: " if row is not None else ""
+    return f"{file.path}: {where}{what}: expected {number(expected)}, found {number(found)}"
+
+
+def check(path, verbose):
+    """The rows and violations of a file, after the violations were printed."""
+    try:
+        file = whole_files.load(path)
+    except reader.ResultsError as error:
+        print(error)
+        return 0, 1
+    found = violations(file)
+    for violation in found:
+        print(line(file, *violation))
+    if verbose:
+        for remark in layout_rules.remarks(file):
+            print(f"{path}: remark: {remark}")
+        print(f"{path}: {len(file.points)} rows, {len(found)} violations")
+    return len(file.points), len(found)
+
+
+def isolated(path, verbose):
+    """Runs check() in a process of its own, because some damaged files crash the HDF5 library."""
+    sys.stdout.flush()
+    result, answer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(result)
+        try:
+            counts = check(path, verbose)
+            sys.stdout.flush()
+            os.write(answer, "{} {}".format(*counts).encode())
+        finally:  # the child must not repeat what the parent does at its end
+            os._exit(0)
+    os.close(answer)
+    with os.fdopen(result, encoding="ascii") as pipe:
+        counts = pipe.read().split()
+    status = os.waitpid(child, 0)[1]
+    if len(counts) == 2:
+        return int(counts[0]), int(counts[1])
+    print(f"{path}: damaged HDF5 file (reading it ended with wait status {status})")
+    return 0, 1
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=" ".join(__doc__.split()))
+    command_line.add_version(parser)
+    parser.add_argument("files", nargs="+", metavar="FILE.h5", type=command_line.existing_file)
+    parser.add_argument("-v", "--verbose", action="store_true",
+                        help="say also what is no violation: columns that older files lack, changes in no commit, events")
+    options = parser.parse_args(arguments)
+    np.seterr(all="ignore")
+    counts = [isolated(path, options.verbose) for path in options.files]
+    rows, found = (sum(column) for column in zip(*counts))
+    files = f"{len(counts)} file" + ("s" if len(counts) > 1 else "")
+    print(f"{command_line.program()}: {files}, {rows} rows, {found} violation" + ("s" if found != 1 else ""))
+    return 1 if found else 0

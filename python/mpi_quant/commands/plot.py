@@ -1,0 +1,79 @@
+"""Draws figures from result files: PNG, PDF and the CSV behind them.
+
+To add a plot: a file in mpi_quant/figures/plots/ with one function that draws one figure, with one line @plot above it.
+"""
+import argparse
+import os
+import sys
+
+from mpi_quant.commands import command_line
+from mpi_quant.figures import look as fig, source_files
+from mpi_quant.figures import plots  # noqa: F401  registers them
+from mpi_quant.figures.register import PLOTS
+from mpi_quant.figures.selection import BEST_DENSE, PlotError, Selection
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0],
+                                     epilog=command_line.WHICH_FIGURES + " Plots: " + "; ".join(
+                                         f"{name}: {function.__doc__.rstrip('.')}" for name, function in PLOTS.items()))
+    command_line.add_version(parser)
+    parser.add_argument("what", help=f"a plot ({', '.join(PLOTS)}) or all")
+    parser.add_argument("files", nargs="*", metavar="FILE.h5", type=command_line.existing_file, help="several make one figure, a panel for each link; "
+                        "kernels.json, for roofline and for the memory's roof in busbw; TRAIN.csv of mpiq-train, for training; QUALITY.csv of mpiq-quality, for codecs; "
+                        "errors.csv of scripts/frontier, for frontier")
+    parser.add_argument("-o", "--out", metavar="DIR", help="folder of the figures [that of the first file]")
+    parser.add_argument("--name", help="figures are NAME-<plot>.* [the files' names]")
+    parser.add_argument("--title", default="")
+    parser.add_argument("--baseline", metavar="METHOD", help="speed-ups over this method, or over " + BEST_DENSE +
+                        ", the fastest of the MPI library's own algorithms at each point [that of the measurement]")
+    parser.add_argument("--format", default="png,pdf", help="comma list [%(default)s]; the CSV is always written")
+    parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
+    options = parser.parse_intermixed_args(arguments)
+    if options.what not in PLOTS and options.what != "all":
+        if not options.what.endswith((".h5", ".json", ".csv")):
+            parser.error(f"no plot '{options.what}': {', '.join(PLOTS)} or all")
+        options.files.insert(0, options.what)
+        options.what = "all"
+    options.format = options.format.split(",")
+    if not options.files:
+        parser.error("which files?")
+    if set(options.format) - {"png", "pdf", "svg"}:
+        parser.error(f"--format {','.join(options.format)}: png, pdf and svg are known")
+    return options
+
+
+def read(options):
+    """The kind of source that plots take -> the source."""
+    both = options.what != "all" and PLOTS[options.what].both
+    return source_files.read(options.files, lambda results: Selection(results, options.where, options.title, options.baseline, both),
+                             options.title)
+
+
+TAKES = {"kernels": "kernels.json (mpiq-kernels)", "training": "TRAIN.csv (mpiq-train)", "quality": "QUALITY.csv (mpiq-quality)",
+         "frontier": "errors.csv (scripts/frontier)", "results": "FILE.h5"}
+
+
+def chosen(what, sources):
+    """The names of the plots to draw."""
+    if what == "all":
+        return [n for n, p in PLOTS.items() if p.takes in sources and p.applies(sources[p.takes])]
+    if PLOTS[what].takes not in sources:
+        raise PlotError(f"{what} takes {TAKES[PLOTS[what].takes]}")
+    return [what]
+
+
+def main(arguments):
+    options = parse(arguments)
+    fig.use_style()
+    try:
+        sources = read(options)
+        stem = options.name or "+".join(os.path.splitext(os.path.basename(path))[0] for path in options.files)
+        folder = options.out if options.out is not None else os.path.dirname(options.files[0])
+        for name in chosen(options.what, sources):
+            figure, rows = PLOTS[name](sources[PLOTS[name].takes])
+            print(" ".join(fig.save(figure, rows, os.path.join(folder, f"{stem}-{name}"), options.format)))
+    except source_files.PROBLEMS as problem:
+        print(f"{command_line.program()}: {problem}", file=sys.stderr)
+        return 1
+    return 0

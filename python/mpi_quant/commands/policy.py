@@ -1,0 +1,64 @@
+"""Makes a policy of result files: for each size and number of ranks the fastest method within an error limit, or MPI's own.
+
+A rule is for sizes between measured ones, for one number of ranks and one type, and a comment above it says what was measured. With
+--knowledge it makes the file that `auto` chooses by, in MPIQ_KNOWLEDGE. Where nothing was measured, nothing is said. Exits 0, 1 (nothing can
+be concluded from the files) or 2 (usage).
+"""
+import argparse
+import math
+import sys
+
+from mpi_quant.commands import command_line, text_output
+from mpi_quant.figures.selection import PlotError
+from mpi_quant.report import rules
+from mpi_quant.results.reader import ResultsError
+
+USUAL_ERROR = 0.01  # as of advice (MPIQ_ADVISE_ERROR)
+
+
+def limit(word):
+    """The type of --error."""
+    if word == rules.FEEDBACK:
+        return word
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{word!r} is neither a relative error, 0 or more, nor the word {rules.FEEDBACK}")
+    return value
+
+
+def counts(word):
+    """The type of --ranks."""
+    return [command_line.count(part) for part in word.split(",")]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=" ".join(__doc__.split()))
+    command_line.add_version(parser)
+    parser.add_argument("files", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="results of mpiq-bench on one network; with --simulated also of mpiq-simulate")
+    parser.add_argument("--error", type=limit, default=USUAL_ERROR, metavar="X",
+                        help="the largest relative L2 error of one call; 0: only rounding; feedback: any, and rules have feedback=address [%(default)s]")
+    parser.add_argument("--knowledge", action="store_true", help="a file for MPIQ_KNOWLEDGE in place of a policy; its lines are for auto(error=X)")
+    parser.add_argument("--ranks", type=counts, metavar="N,N", help="only these numbers; one without results is refused [all]")
+    parser.add_argument("--simulated", action="store_true", help="take simulated files too, for numbers of ranks that were not measured; comments say so")
+    parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
+    parser.add_argument("-o", "--out", metavar="OUT", help="[standard output]")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    try:
+        groups, results = rules.read(options.files, options.where, options.error, options.simulated, options.ranks)
+        lines = rules.knowledge_lines if options.knowledge else rules.policy_lines
+        text = "\n".join(lines(groups, results, options.where, options.error)) + "\n"
+        with text_output.place(options.out) as out:
+            out.write(text)
+    except BrokenPipeError:
+        raise
+    except (ResultsError, PlotError, OSError) as problem:
+        print(f"{command_line.program()}: {problem}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,91 @@
+"""Test accuracy of a network trained with compressed gradients, by epoch and by time."""
+import numpy as np
+from matplotlib import ticker
+
+from mpi_quant.figures import look as fig
+from mpi_quant.figures.register import plot
+from mpi_quant.figures.selection import PlotError
+from mpi_quant.results import training_runs
+
+LEAST = 1e-4  # errors below cannot be seen with the 10 000 images of the test
+
+
+def applies(training):
+    return bool(training.groups)
+
+
+def curve(runs):
+    """The tests that all seeds have: steps, seconds (mean), and the mean, least and most accuracy of the seeds."""
+    by_step = [{row["step"]: row for row in run} for run in runs.values()]
+    steps = sorted(set.intersection(*(set(rows) for rows in by_step)))
+    accuracy = np.array([[rows[s]["accuracy"] for s in steps] for rows in by_step])
+    seconds = np.array([[rows[s]["train_s"] for s in steps] for rows in by_step]).mean(axis=0)
+    return steps, seconds, accuracy.mean(axis=0), accuracy.min(axis=0), accuracy.max(axis=0)
+
+
+def steps_an_epoch(methods):
+    """Steps per epoch, over all runs, because the last test of an epoch is made after its last step."""
+    return max(row["step"] / row["epoch"] for runs in methods.values() for run in runs.values() for row in run)
+
+
+def draw_curve(axis, x, found, look):
+    colour, marker, dashes, name = look
+    mean, low, high = (100 * np.maximum(1 - values, LEAST) for values in found)
+    axis.plot(x, mean, color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.3, label=name)
+    axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def dress(axis, errors):
+    """Accuracy grows upwards, in steps of its errors."""
+    axis.set_yscale("log")
+    axis.set_ylim(min(100, 1.15 * max(errors)), min(errors) / 1.15)
+    inside = [e for power in (0.01, 0.1, 1, 10) for e in (power * np.arange(1, 10))[::-1] if min(errors) <= e <= max(errors)]
+    coarse = [e for e in inside if f"{e:.0e}"[0] in "125"]
+    ticks = next((found for found in (coarse, inside) if len(found) >= 3), np.geomspace(min(errors), max(errors), 4))
+    axis.set_yticks(ticks)
+    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda e, _: f"{100 - e:.4g}"))
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
+
+
+def panels_of(training):
+    """(setting, ranks, methods, kind) of each panel: by epoch and, if every rank had a core, by time."""
+    for (setting, ranks), methods in sorted(training.groups.items()):
+        yield setting, ranks, methods, "epoch"
+        if training_runs.timed(methods):
+            yield setting, ranks, methods, "time"
+
+
+@plot("training", applies, takes="training", read="""Higher is better. The scale is that of the errors, so that the last per cent can
+be seen. By epoch, equal lines mean that compression costs no accuracy. By time, the line on the left gets there first. Times are
+drawn only where every rank had a core of its own.""")
+def training(source):
+    """The test accuracy in per cent by epoch and by time, mean and range over seeds."""
+    panels = list(panels_of(source))
+    if not panels:
+        raise PlotError("no run of a network")
+    looks = fig.looks((training_runs.name_of(m) for _, _, methods, _ in panels for m in methods), ["f32"])
+    figure, axes = fig.panels([f"{s[0]}, {ranks} ranks, by {kind}" for s, ranks, _, kind in panels],
+                              "test accuracy (%)", share=False)
+    rows = []
+    for axis, (setting, ranks, methods, kind) in zip(axes, panels):
+        epoch, errors = steps_an_epoch(methods), []
+        for method in sorted(methods, key=training_runs.order):
+            steps, seconds, *found = curve(methods[method])
+            if not steps:
+                continue
+            draw_curve(axis, seconds if kind == "time" else np.array(steps) / epoch, found, looks[training_runs.name_of(method)])
+            errors += list(100 * np.maximum(1 - np.concatenate(found), LEAST))
+            rows += [{**dict(zip(training_runs.SETTING, setting)), "ranks": ranks, "method": method[0], "feedback": method[1],
+                      "seeds": len(methods[method]), "step": step, "epoch": step / epoch,
+                      "train_s": s if training_runs.timed(methods) else float("nan"), "accuracy": mean, "accuracy_lo": low,
+                      "accuracy_hi": high} for step, s, mean, low, high in zip(steps, seconds, *found) if kind == "epoch"]
+        dress(axis, errors or [1, 100])
+        axis.set_xlabel("time without tests (s)" if kind == "time" else "epoch")
+        axis.set_xlim(left=0)
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=kind == "epoch"))
+    untimed = sorted({ranks for (_, ranks), methods in source.groups.items() if not training_runs.timed(methods)})
+    settings = "; ".join(training_runs.setting_words(s) for s in sorted({key[0] for key in source.groups}))
+    fig.finish(figure, "Accuracy of training on MNIST with compressed gradients", [
+        f"Lines are means over the seeds, and bands go from the worst to the best seed. The settings were: {settings}."
+        + (f" There are no times with {', '.join(map(str, untimed))} ranks, because these were more than cores." if untimed else "")])
+    return figure, rows

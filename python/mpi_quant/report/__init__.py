@@ -1,0 +1,1 @@
+"""What is concluded from result files: pages, tables, verdicts, policies."""

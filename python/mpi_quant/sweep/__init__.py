@@ -1,0 +1,1 @@
+"""Sweep files, and the launches that they ask for."""
