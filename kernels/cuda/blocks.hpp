@@ -1,6 +1,6 @@
 // Launches of the rows whose blocks have a fixed number of elements and of bytes, and depend on nothing but
-// their own elements. They are the device twins of the host's families Integers, Trits and Microscaled. A
-// family (its device.cuh) has Settings, and the functions that code one block with one warp (blocks.cuh).
+// their own elements. On the host these are the families Integers, Trits and Microscaled. A family (its
+// device.cuh) has Settings, and the functions that code one block with one warp (blocks.cuh).
 #pragma once
 
 #include <algorithm>

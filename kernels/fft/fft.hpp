@@ -99,15 +99,21 @@ struct Fft {
   static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = Ffts<T>;
+
+  // Parameters.
   static constexpr std::array kSpecs{
       ParamSpec{"keep", "share of the coefficients that is sent", ParamKind::real, 0.15, 1e-3, 1},
       ParamSpec{"bits", "of a real or imaginary part: 4 to 8, or 32 for all", ParamKind::integer, 8, 4, 32},
       ParamSpec{"man", "bits of mantissa", ParamKind::integer, 3, 1, 5, {}, "bits", 32},
       ParamSpec{"chunk", "elements that are transformed together", ParamKind::power_of_two, 4096, 64, kTurn}};
-  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
-  // The coefficient with the most energy is sent, and no part's rounding exceeds the part.
-  static constexpr bool contraction(const Params&) { return true; }
   static constexpr std::string_view conflict(const Params& p) {
     return p.value[1] > 8 && p.value[1] < 32 ? "bits is 4 to 8, or 32" : "";
   }
+
+  // Wire format.
+  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
+
+  // Bounds.
+  // The coefficient with the most energy is sent, and no part's rounding exceeds the part.
+  static constexpr bool contraction(const Params&) { return true; }
 };

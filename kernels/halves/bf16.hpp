@@ -13,15 +13,15 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
   static constexpr std::string_view kName = "bf16";
   static constexpr std::string_view kWhat = "bfloat16, to nearest even or stochastic: the half-size baseline";
   static constexpr std::uint16_t kId = 2;
-  static constexpr double kGreatest = 0x1.fep127;
+  static constexpr Form form(const Params&) { return Form::bf16; }
+
+  // Parameters.
   static constexpr std::array<std::string_view, 2> kRound{"nearest", "stochastic"};
   static constexpr std::array kSpecs{
       ParamSpec{"round", "to the nearest value, or up or down at random", ParamKind::word, 0, 0, 1, kRound}};
-  static constexpr Form form(const Params&) { return Form::bf16; }
   static constexpr bool stochastic(const Params& p) { return p.value[0] == 1; }
-  static constexpr bool unbiased(const Params& p) { return stochastic(p); }
-  static constexpr double error_bound(const Params& p) { return stochastic(p) ? 0x1p-7 : 0x1p-8; }
 
+  // Encode.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
     return dithered_bf16<T>(v, bits);
@@ -31,4 +31,9 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
     for (int i = 0; i < Lanes<float>::kRegs; ++i)
       Native<float>::store_upper(codes + 2 * Native<float>::kWidth * i, v.r[i]);
   }
+
+  // Bounds.
+  static constexpr double kGreatest = 0x1.fep127;
+  static constexpr bool unbiased(const Params& p) { return stochastic(p); }
+  static constexpr double error_bound(const Params& p) { return stochastic(p) ? 0x1p-7 : 0x1p-8; }
 };

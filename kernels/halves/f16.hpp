@@ -115,18 +115,21 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
 };
 
 struct F16 : HalfCodec<F16, F16Format> {
-  static constexpr double kGreatest = 65504;
   static constexpr std::string_view kName = "f16";
   static constexpr std::string_view kWhat = "IEEE half, round to nearest even, as it is or with block scales";
   static constexpr std::uint16_t kId = 4;
+  static constexpr Form form(const Params& p) { return scaled(p) ? Form::other : Form::f16; }
+
+  // Parameters.
   static constexpr std::array<std::string_view, 2> kScale{"none", "block"};
   static constexpr std::array kSpecs{
       ParamSpec{"scale", "none, or a power of two for 256 elements", ParamKind::word, 0, 0, 1, kScale}};
-  static constexpr Form form(const Params& p) { return scaled(p) ? Form::other : Form::f16; }
   static constexpr bool scaled(const Params& p) { return p.value[0] == 1; }
-  static constexpr std::size_t block(const Params& p) { return scaled(p) ? 256 : kLanes; }
-  static constexpr double error_bound(const Params& p) { return scaled(p) ? 0x1p-11 : 0; }
 
+  // Wire format.
+  static constexpr std::size_t block(const Params& p) { return scaled(p) ? 256 : kLanes; }
+
+  // Encode and decode: as every half type, or ScaledHalves.
   template <class T>
   struct Family {
     using Plain = Loops<T, F16>;
@@ -141,4 +144,8 @@ struct F16 : HalfCodec<F16, F16Format> {
       return scaled(a.params) ? Blocks::decode(a) : Plain::decode(a);
     }
   };
+
+  // Bounds.
+  static constexpr double kGreatest = 65504;
+  static constexpr double error_bound(const Params& p) { return scaled(p) ? 0x1p-11 : 0; }
 };

@@ -298,6 +298,8 @@ struct Bound {
   static constexpr bool kLossless = false, kExactSums = true;
   template <class T>
   using Family = Lattice<T, Bound>;
+
+  // Parameters.
   static constexpr std::array<std::string_view, 2> kGrowth{"worst", "sqrt"};
   static constexpr std::array kSpecs{
       ParamSpec{"abs", "greatest error of an element of the result", ParamKind::real, 1e-3, 1e-18, 1e18},
@@ -311,7 +313,6 @@ struct Bound {
                 1,
                 {},
                 "abs"}};
-  static constexpr std::size_t block(const Params&) { return LatticeWire<float>::kBlock; }
 
   // What sets the step: abs, as given or as settled.
   static Measures measures(const Params& p) noexcept {
@@ -345,6 +346,11 @@ struct Bound {
   static T step(const Params& p, int ranks) {
     return bound_step<T>(p, ranks);
   }
+
+  // Wire format.
+  static constexpr std::size_t block(const Params&) { return LatticeWire<float>::kBlock; }
+
+  // Bounds.
   // What one rank's element may lose; not known before rel is settled.
   static double absolute_bound(const Params& p, int ranks) {
     return p.value[2] > 0 ? 0 : std::ldexp(0.5, bound_exponent(p, ranks));

@@ -1,7 +1,6 @@
-// bound on a GPU: the device twin of lattice/bound.hpp. A warp codes a block; a thread block codes
-// consecutive blocks, so that one look back along the chain serves all of them. What is loaded from x and the
-// residual stays in registers, and what goes to the wire is built in shared memory: each is read and written
-// once.
+// bound (lattice/bound.hpp) on a GPU. A warp codes a block; a thread block codes consecutive blocks, so that
+// one look back along the chain serves all of them. What is loaded from x and the residual stays in
+// registers, and what goes to the wire is built in shared memory: each is read and written once.
 //
 // On the wire, the head of a block says where the next one begins. So a decode first finds all blocks one
 // after the other (sparse/walk.cuh).

@@ -256,14 +256,19 @@ struct MeProp {
   static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = WholeLines<T>;
+
+  // Parameters.
   static constexpr std::array kSpecs{
       ParamSpec{"k", "share of the lines that is sent", ParamKind::real, 0.05, 1e-3, 1},
       ParamSpec{"lines", "that are compared with one another", ParamKind::integer, 64, 1,
                 MePropParams::kMostLines},
       ParamSpec{"rows", "elements of a line; 0: 64", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from line to line in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
+
+  // Wire format.
   static std::size_t block(const Params& p) { return MePropParams(p).block(); }
-  static constexpr bool contraction(const Params&) {
-    return true;
-  }  // the line with the greatest norm is sent
+
+  // Bounds.
+  // The line with the greatest norm is sent.
+  static constexpr bool contraction(const Params&) { return true; }
 };

@@ -217,8 +217,14 @@ struct NvFp4 {
   static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = NvFp4Loops<T, NvFp4>;
+
+  // Parameters.
   static constexpr std::array<ParamSpec, 0> kSpecs{};
+
+  // Wire format.
   static constexpr std::size_t block(const Params&) { return 1024; }
+
+  // Bounds.
   static constexpr bool contraction(const Params&) { return true; }  // to the nearest value, 0 among them
   // Half a step between 4 and 6, with a scale that was rounded up by 1/16, or what a scale rounded down cuts
   // off.

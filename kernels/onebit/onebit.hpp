@@ -40,11 +40,13 @@ struct OneBit {
   static constexpr std::string_view kWhat =
       "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
-  static constexpr Form form(const Params&) { return Form::two_values; }
   static constexpr bool kLossless = false;
   static constexpr bool kMarksBlocks = true;
+  static constexpr Form form(const Params&) { return Form::two_values; }
   template <class T>
   using Family = Loops<T, OneBit>;
+
+  // Parameters.
   static constexpr std::array<std::string_view, 3> kMeansWords{"block", "column", "tensor"};
   static constexpr std::array<std::string_view, 2> kSplitWords{"zero", "mean"};
   static constexpr std::array kSpecs{
@@ -61,18 +63,19 @@ struct OneBit {
       ParamSpec{"split", "the bit says: at least this", ParamKind::word, 1, 0, 1, kSplitWords},
       ParamSpec{"rows", "elements of a column; 0: as means=block", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from column to column in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
+
+  // Wire format.
   static constexpr bool whole(const Params& p) { return onebit::whole(p); }
-  // |v|^2 - |v - decoded|^2 is at least |v|_1^2 / n, and that is at least |v|^2 / n.
-  static constexpr bool contraction(const Params&) { return true; }
   static constexpr std::size_t block(const Params& p) { return onebit::block(p); }
   static constexpr Cut cut(const Params& p, std::size_t n) { return onebit::cut(p, n); }
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
     return onebit::code_bytes(n);
   }
-
   template <class T>
   using Means = onebit::Means<T>;
+
+  // Encode.
   // The result of pass 1 of a block.
   template <class T>
   struct Sides : onebit::Sides<T> {
@@ -120,10 +123,6 @@ struct OneBit {
     return Lanes<T>::select(v.at_least(Lanes<T>::all(sides.threshold)), Lanes<T>::all(means.above),
                             Lanes<T>::all(means.below));
   }
-  template <class T, class W>
-  static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {
-    return Lanes<T>::pick(load_bits(codes, width), scale.above, scale.below);
-  }
   // Writes codes that decode to `mark` where bits is 1 and to `rest` elsewhere, with the scale marks(mark,
   // rest).
   template <class W>
@@ -134,8 +133,18 @@ struct OneBit {
   static MQ_INLINE Means<T> marks(T mark, T rest) {
     return {rest, mark};
   }
+
+  // Decode.
+  template <class T, class W>
+  static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {
+    return Lanes<T>::pick(load_bits(codes, width), scale.above, scale.below);
+  }
   // encode writes 0 to the bits after the last element of the last byte.
   static MQ_INLINE bool padding_ok(const std::byte* codes, std::size_t n) {
     return n % 8 == 0 || (std::to_integer<unsigned>(codes[n / 8]) >> (n % 8)) == 0;
   }
+
+  // Bounds.
+  // |v|^2 - |v - decoded|^2 is at least |v|_1^2 / n, and that is at least |v|^2 / n.
+  static constexpr bool contraction(const Params&) { return true; }
 };

@@ -23,22 +23,23 @@ struct Natural {
   static constexpr bool kLossless = false;
   template <class T>
   using Family = Loops<T, Natural>;
+
+  // Parameters.
   static constexpr std::array<ParamSpec, 0> kSpecs{};
-  static constexpr std::size_t block(const Params&) { return kLanes; }
   static constexpr bool stochastic(const Params&) { return true; }
-  static constexpr bool unbiased(const Params&) { return true; }
-  static constexpr bool contraction(const Params&) { return true; }  // of every element, by 7/8
-  static constexpr double error_bound(const Params&) { return 1; }
+
+  // Wire format.
+  static constexpr std::size_t block(const Params&) { return kLanes; }
   template <class T>
   static constexpr std::size_t kGroup = NaturalWire<T>::kGroup;
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
     return NaturalWire<T>::bytes(n);
   }
-
   template <class T>
   static constexpr int kMantissa = FloatBits<T>::kMantissa;
 
+  // Encode.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
     return dithered_power<T>(v, bits);
@@ -58,6 +59,8 @@ struct Natural {
     store_bits(codes + kGroup<T> - 4, sent.signs(), Whole{});
     return decoded;
   }
+
+  // Decode.
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W) {
     using L = Lanes<T>;
@@ -83,4 +86,9 @@ struct Natural {
     if constexpr (sizeof(T) == 8) used |= ~zero_bytes(unpack(group + 32, 3));
     return (used & ~Part{rest}.bits) == 0;
   }
+
+  // Bounds.
+  static constexpr bool unbiased(const Params&) { return true; }
+  static constexpr bool contraction(const Params&) { return true; }  // of every element, by 7/8
+  static constexpr double error_bound(const Params&) { return 1; }
 };

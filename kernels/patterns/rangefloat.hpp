@@ -148,12 +148,18 @@ struct RangeFloat {
   static constexpr bool kLossless = false;
   template <class T>
   using Family = RangeFloats<T, RangeFloat>;
+
+  // Parameters.
   static constexpr std::array kSpecs{
       ParamSpec{"bits", "of a code", ParamKind::integer, 8, 4, 8},
       ParamSpec{"man", "bits of mantissa", ParamKind::integer, 3, 1, 5},
       ParamSpec{"range", "greatest magnitude; 0: of each block", ParamKind::real, 0, 0, 1e18},
       ParamSpec{"eps", "least magnitude; 0: what range leaves", ParamKind::real, 0, 0, 1e18, {}, "range"}};
+
+  // Wire format.
   static constexpr std::size_t block(const Params&) { return 256; }
+
+  // Bounds.
   // A given range may be far below the elements, or above them all.
   static constexpr bool contraction(const Params& p) { return p.value[2] == 0 && p.value[3] == 0; }
   // Rounding to `man` bits, or half of the least magnitude.

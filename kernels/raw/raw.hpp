@@ -12,17 +12,25 @@ struct Raw {
   static constexpr bool kLossless = true;
   template <class T>
   using Family = Loops<T, Raw>;
+
+  // Parameters.
   static constexpr std::array<ParamSpec, 0> kSpecs{};
+
+  // Wire format.
   static constexpr std::size_t block(const Params&) { return kLanes; }
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
     return n * sizeof(T);
   }
+
+  // Encode.
   template <class T, class W>
   static MQ_INLINE Lanes<T> put(const Lanes<T>& v, NoScale, std::byte* codes, W width) {
     v.store(codes, width);
     return v;
   }
+
+  // Decode.
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W width) {
     return Lanes<T>::load(codes, width);

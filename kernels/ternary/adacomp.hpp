@@ -316,13 +316,17 @@ struct AdaComp {
   static constexpr std::string_view kWhat =
       "elements that reach the greatest of their bin, as one magnitude (AdaComp, Chen et al. 2018)";
   static constexpr std::uint16_t kId = 22;
-  static constexpr Form form(const Params&) { return Form::three_values; }
   static constexpr bool kLossless = false;
+  static constexpr Form form(const Params&) { return Form::three_values; }
   template <class T>
   using Family = Bins<T>;
+
+  // Parameters.
   static constexpr std::array kSpecs{
       ParamSpec{"bin", "elements that are compared with one another", ParamKind::integer, 50, 8, 16383},
       ParamSpec{"block", "elements that share a magnitude, a multiple of bin", ParamKind::power_of_two, 16384,
                 64, kMaxSparseBlock}};
+
+  // Wire format.
   static constexpr std::size_t block(const Params& p) { return AdaCompParams(p).block; }
 };

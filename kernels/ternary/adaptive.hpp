@@ -21,8 +21,13 @@ struct Adaptive {
   static constexpr std::string_view kWhat =
       "the largest 1/pi of a block as sign and side mean (Dryden et al. 2016)";
   static constexpr std::uint16_t kId = 6;
-  static constexpr Form form(const Params&) { return Form::three_values; }
   static constexpr bool kLossless = false;
+  static constexpr Form form(const Params&) { return Form::three_values; }
+  template <class T>
+  using Family = Ternary<T, Adaptive>;
+  static constexpr bool kMeans = true;
+
+  // Parameters.
   static constexpr std::array<std::string_view, 3> kSearches{"exact", "approx", "dryden2016"};
   static constexpr std::array<std::string_view, 2> kSigns{"joint", "separate"};
   static constexpr std::array kSpecs{
@@ -32,17 +37,12 @@ struct Adaptive {
       ParamSpec{"search", "how the largest are found", ParamKind::word, 0, 0, 2, kSearches},
       ParamSpec{"signs", "counted together or apart", ParamKind::word, 0, 0, 1, kSigns},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
+
+  // Wire format.
   static constexpr std::size_t block(const Params& p) { return AdaptiveParams(p).block; }
   static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
-  // The greatest magnitude is sent, and means leave less than they send. dryden2016 may stop before the
-  // greatest.
-  static constexpr bool contraction(const Params& p) {
-    return AdaptiveParams(p).search != Search::dryden2016;
-  }
-  template <class T>
-  using Family = Ternary<T, Adaptive>;
-  static constexpr bool kMeans = true;
 
+  // Encode.
   // No floor is known for the first block, so it begins with a sample.
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params&) {
@@ -111,5 +111,13 @@ struct Adaptive {
       selection.side[side] = {tau > T{0} ? magnitude_of<T>(key_of(tau) - 1) : T{0}, 0};
     }
     return selection;
+  }
+
+ public:
+  // Bounds.
+  // The greatest magnitude is sent, and means leave less than they send. dryden2016 may stop before the
+  // greatest.
+  static constexpr bool contraction(const Params& p) {
+    return AdaptiveParams(p).search != Search::dryden2016;
   }
 };

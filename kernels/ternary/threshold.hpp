@@ -15,8 +15,13 @@ struct Threshold {
   static constexpr std::string_view kName = "threshold";
   static constexpr std::string_view kWhat = "+tau or -tau where that much has accumulated (Strom 2015)";
   static constexpr std::uint16_t kId = 5;
-  static constexpr Form form(const Params&) { return Form::three_values; }
   static constexpr bool kLossless = false;
+  static constexpr Form form(const Params&) { return Form::three_values; }
+  template <class T>
+  using Family = Ternary<T, Threshold>;
+  static constexpr bool kMeans = false;
+
+  // Parameters.
   static constexpr std::array<std::string_view, 2> kRounds{"no", "pow2"};
   static constexpr std::array kSpecs{
       ParamSpec{"tau", "what an entry stands for", ParamKind::real, 1, 1e-18, 1e18},
@@ -31,30 +36,6 @@ struct Threshold {
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
       ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, kMaxSparseBlock},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
-  static constexpr std::size_t block(const Params& p) { return ThresholdParams(p).block; }
-  static constexpr TernaryFormat format(const Params& p) { return ThresholdParams(p).format; }
-
-  template <class T>
-  using Family = Ternary<T, Threshold>;
-  static constexpr bool kMeans = false;
-  template <class T>
-  static MQ_INLINE T value(const Params& p) {
-    return ThresholdParams(p).value<T>();
-  }
-
-  template <class T>
-  static MQ_INLINE Key<T> first_floor(const Params& p) {
-    return key_of(value<T>(p)) - 1;  // selects from tau on
-  }
-  template <class T>
-  static MQ_INLINE Key<T> next_floor(const Params& p, const Selection<T>&) {
-    return first_floor<T>(p);
-  }
-  template <class T>
-  static MQ_INLINE Selection<T> select(const Candidates<T>& block, const Params&) {
-    const Cutoff<T> cutoff{magnitude_of<T>(block.floor), 0};
-    return {{cutoff, cutoff}, block.n};
-  }
 
   static Measures measures(const Params& p) noexcept {
     return p.value[1] > 0 ? Measures::once_a_key : Measures::nothing;
@@ -94,5 +75,28 @@ struct Threshold {
     Params settled = p;
     if (measured[0] > 0) settled.value[0] = std::clamp(measured[0], kSpecs[0].min, kSpecs[0].max);
     return settled;
+  }
+
+  // Wire format.
+  static constexpr std::size_t block(const Params& p) { return ThresholdParams(p).block; }
+  static constexpr TernaryFormat format(const Params& p) { return ThresholdParams(p).format; }
+  template <class T>
+  static MQ_INLINE T value(const Params& p) {
+    return ThresholdParams(p).value<T>();
+  }
+
+  // Encode.
+  template <class T>
+  static MQ_INLINE Key<T> first_floor(const Params& p) {
+    return key_of(value<T>(p)) - 1;  // selects from tau on
+  }
+  template <class T>
+  static MQ_INLINE Key<T> next_floor(const Params& p, const Selection<T>&) {
+    return first_floor<T>(p);
+  }
+  template <class T>
+  static MQ_INLINE Selection<T> select(const Candidates<T>& block, const Params&) {
+    const Cutoff<T> cutoff{magnitude_of<T>(block.floor), 0};
+    return {{cutoff, cutoff}, block.n};
   }
 };

@@ -25,13 +25,19 @@ struct TernGrad {
   static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = Trits<T, TernGrad>;
+
+  // Parameters.
   static constexpr std::array kSpecs{
       ParamSpec{"block", "elements that share s", ParamKind::power_of_two, 512, 32, integers::kMaxBlock},
       // No magnitude is beyond the root of kMaxBlock root mean squares.
       ParamSpec{"clip", "greatest magnitude, in root mean squares of the block; 0: any", ParamKind::real, 0,
                 0, 64}};
   static constexpr trits::Settings settings(const Params& p) { return trits::terngrad_settings(p); }
+
+  // Wire format.
   static constexpr std::size_t block(const Params& p) { return settings(p).block; }
+
+  // Bounds.
   static constexpr bool unbiased(const Params&) { return true; }
   static constexpr bool symmetric(const Params&) { return false; }
   static double error_bound(const Params&) { return 1 + 0x1p-10; }

@@ -31,23 +31,27 @@ struct TopK {
   static constexpr std::string_view kName = "topk";
   static constexpr std::string_view kWhat = "the largest k of a block with their values (Aji, Heafield 2017)";
   static constexpr std::uint16_t kId = 8;
-  static constexpr Form form(const Params&) { return Form::few_elements; }
   static constexpr bool kLossless = false;
+  static constexpr Form form(const Params&) { return Form::few_elements; }
+  template <class T>
+  using Family = Valued<T, TopK>;
+
+  // Parameters.
   static constexpr std::array<std::string_view, 3> kSelects{"exact", "approx", "sample"};
   static constexpr std::array kSpecs{
       ParamSpec{"k", "share of the elements that is sent", ParamKind::real, 0.01, 1e-5, 1},
       ParamSpec{"block", "elements that share a count", ParamKind::power_of_two, 65536, 64, kMaxSparseBlock},
       ParamSpec{"select", "how the largest are found", ParamKind::word, 0, 0, 2, kSelects},
       ParamSpec{"format", "of the positions", ParamKind::word, 0, 0, 3, kValuedFormats}};
+
+  // Wire format.
   static constexpr std::size_t block(const Params& p) { return TopKParams(p).block; }
   static constexpr ValuedFormat format(const Params& p) { return TopKParams(p).format; }
-  static constexpr bool contraction(const Params&) { return true; }  // the greatest magnitude is sent
-  template <class T>
-  using Family = Valued<T, TopK>;
 
   // Largest number of finite elements that are sent of n.
   static MQ_INLINE std::size_t most(std::size_t n, const Params& p) { return TopKParams(p).most(n); }
 
+  // Encode.
   // No floor is known for the first block, so it begins with a sample.
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params&) {
@@ -79,4 +83,8 @@ struct TopK {
     if (found) cutoff = {magnitude_of<T>(key_of(cutoff.bound) - (cutoff.ties > 0)), 0};
     return found;
   }
+
+ public:
+  // Bounds.
+  static constexpr bool contraction(const Params&) { return true; }  // the greatest magnitude is sent
 };

@@ -18,9 +18,13 @@ struct ZeroRun {
       "the elements that are not zero, lossless (Hofmann, Ruenger 2008)";
   static constexpr std::uint16_t kId = 7;
   static constexpr bool kLossless = true;
-  static constexpr std::array<ParamSpec, 0> kSpecs{};
   template <class T>
   using Family = ZeroRuns<T, ZeroRun>;
+
+  // Parameters.
+  static constexpr std::array<ParamSpec, 0> kSpecs{};
+
+  // Wire format.
   static constexpr std::size_t kBlock = 16384;
   static constexpr std::size_t block(const Params&) { return kBlock; }
 };
