@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 LOG = "Testing/Temporary/LastTest.log"
-NEEDS = re.compile(r"^(.* needs [^:]+): ((?:scripts/setup|apt-get install) .+)$", re.MULTILINE)
+NEEDS = re.compile(r"^(.* needs [^:]+): ((?:scripts/setup|apt-get install|pip install) .+)$", re.MULTILINE)
 SUMMARY = re.compile(r"\d+% tests passed, \d+ tests failed out of \d+")
 
 
