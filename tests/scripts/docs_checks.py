@@ -164,8 +164,8 @@ def plan_names(pages):
 def names_of_tree():
     """Every MPIQ_ name in the sources, and every program."""
     found = set()
-    for folder in ("bench", "cmake", "mpi_quant", "python", "scripts", "slurm"):
-        for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
+    for folder in ("CMakeLists.txt", "bench", "cmake", "mpi_quant", "python", "scripts", "slurm"):
+        for path in [os.path.join(ROOT, folder), *glob.glob(os.path.join(ROOT, folder, "**"), recursive=True)]:
             if os.path.isfile(path) and not path.endswith((".md", ".pyc")):
                 with open(path, encoding="utf-8", errors="replace") as file:
                     found |= set(re.findall(r"\bMPIQ_\w+|\bmpiq-[a-z-]+", file.read()))
