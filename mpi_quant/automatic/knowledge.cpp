@@ -32,7 +32,7 @@ std::string_view trimmed(std::string_view line) {
   return first == std::string_view::npos ? std::string_view{} : line.substr(first, last - first + 1);
 }
 
-// Of the communicator: "@16", or "@16 nodes=2". Returns the word that is wrong, or nothing.
+// Reads the ranks and nodes of a line: "@16", or "@16 nodes=2". Returns the word that is wrong, or nothing.
 std::optional<std::string_view> parse_ranks(std::string_view& rest, CallClass& out) {
   constexpr int kMostRanks = 1 << 24;
   const std::string_view ranks = take(rest, " ");
@@ -124,7 +124,7 @@ std::string to_string(const KnownClass& known) {
 
 namespace {
 
-// Of the lines whose ranks share nodes in this way.
+// The line with the nearest size among those with this number of ranks on a node, or null.
 const KnownClass* nearest_size(const std::vector<KnownClass>& all, const CallClass& calls, int per_node) {
   constexpr double kFarthest = 4;
   const KnownClass* nearest = nullptr;

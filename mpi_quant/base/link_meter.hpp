@@ -80,7 +80,7 @@ class LinkMeter {
   static constexpr double kBudget_s = 0.02;
   int distances() const { return comm_.size() < 4 ? 1 : 2; }
 
-  // Real time, or that of a communication in virtual time.
+  // A communication in virtual time (the simulator) has its own clock.
   double now() const {
     if constexpr (requires { comm_.now_s(); })
       return comm_.now_s();

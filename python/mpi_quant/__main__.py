@@ -39,7 +39,7 @@ def usage() -> str:
 def run(name: str, program: str, words: list[str]) -> int:
     """Runs a command, and returns its exit code. program: the name by which it speaks of itself."""
     command_line.start_as(program)
-    os.environ["MPLBACKEND"] = "Agg"  # that of a notebook is no backend here, and no display is needed
+    os.environ["MPLBACKEND"] = "Agg"  # draws to files; the backend of a notebook would fail here
     _python.settle(program, _python.NEEDS.get(name, ()))
     module = import_module(f"mpi_quant.commands.{name}")
     try:

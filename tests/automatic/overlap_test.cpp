@@ -39,7 +39,7 @@ class Program {
     for (const bool by : by_codec) compressed.push_back(by);
     return of_rank_0;
   }
-  // Of the last calls.
+  // The share of the last calls that was compressed.
   double share(std::size_t calls) const {
     const auto begin = compressed.end() - static_cast<std::ptrdiff_t>(calls);
     return static_cast<double>(std::count(begin, compressed.end(), true)) / static_cast<double>(calls);
