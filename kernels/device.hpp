@@ -92,13 +92,18 @@ struct DeviceOps {
 // that may become one launch with this one. Faster than a copy of the driver if there are many short ones.
 void device_bring(void* to, const void* from, std::size_t bytes, std::size_t most, const Launcher&) noexcept;
 
+// x[i] = x[i] / divisor, of f32 or f64, with the bits of the host's division (engine/mean.hpp).
+void device_divide(void* x, std::size_t n, Element element, int divisor, const DeviceShape&,
+                   const Launcher&) noexcept;
+
 // Null if the codec has no device row, or not for these parameters.
 const DeviceOps* device_ops(const Codec&, Element, const Params&) noexcept;
 
-// The device version of kernels/convert.hpp: device addresses, any alignment.
+// The device version of kernels/convert.hpp: device addresses, any alignment. narrow: of v[i] / divisor, and
+// the residual gets v[i] - divisor * half[i].
 struct DeviceConvertOps {
   void (*widen)(const void* half, void* out, std::size_t n, const DeviceShape&, const Launcher&) noexcept;
-  void (*narrow)(const void* v, void* half, void* residual, std::size_t n, const DeviceShape&,
+  void (*narrow)(const void* v, void* half, void* residual, std::size_t n, int divisor, const DeviceShape&,
                  const Launcher&) noexcept;
 };
 const DeviceConvertOps* device_convert(Element half) noexcept;  // null for f32 and f64

@@ -29,7 +29,15 @@ MQ_DEVICE void widen(const kernels::dense::WidenElements& a) {
       [&](std::uint64_t i, std::uint16_t half) { store(a.out + 4 * i, Half::to(half)); });
 }
 
-template <class Half, bool kKeep>
+// Writes to `kept` what it is to hold then.
+template <class Half, bool kKeep, bool kMean>
+MQ_DEVICE std::uint16_t narrow_one(float v, float& kept, float divisor) {
+  const std::uint16_t half = Half::from(kMean ? quotient_of(v, divisor) : v);
+  if constexpr (kKeep) kept = deposited(kept, v - (kMean ? divisor * Half::to(half) : Half::to(half)));
+  return half;
+}
+
+template <class Half, bool kKeep, bool kMean>
 MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
   const std::uint64_t all = std::uint64_t{blocks()} * threads();
   const std::uint64_t own = std::uint64_t{block()} * threads() + thread();
@@ -52,8 +60,7 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
           Pack<std::uint16_t> half;
           MQ_UNROLL(4)
           for (std::uint32_t j = 0; j < kPack<float>; ++j) {
-            half.of[j] = Half::from(e.v.of[j]);
-            e.kept.of[j] = deposited(e.kept.of[j], e.v.of[j] - Half::to(half.of[j]));
+            half.of[j] = narrow_one<Half, kKeep, kMean>(e.v.of[j], e.kept.of[j], a.divisor);
           }
           store_pack(a.half + 2 * i, half);
           if constexpr (kKeep) store_pack(a.residual + 4 * i, e.kept);
@@ -65,17 +72,16 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
         return One{load<float>(a.v + 4 * i), kKeep ? load<float>(a.residual + 4 * i) : 0.0F};
       },
       [&](std::uint64_t i, One e) {
-        const std::uint16_t half = Half::from(e.v);
-        store(a.half + 2 * i, half);
-        if constexpr (kKeep) store(a.residual + 4 * i, deposited(e.kept, e.v - Half::to(half)));
+        store(a.half + 2 * i, narrow_one<Half, kKeep, kMean>(e.v, e.kept, a.divisor));
+        if constexpr (kKeep) store(a.residual + 4 * i, e.kept);
       });
 }
 template <class Half>
 MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
-  if (a.residual != nullptr)
-    narrow<Half, true>(a);
+  if (a.divisor != 1.0F)
+    a.residual != nullptr ? narrow<Half, true, true>(a) : narrow<Half, false, true>(a);
   else
-    narrow<Half, false>(a);
+    a.residual != nullptr ? narrow<Half, true, false>(a) : narrow<Half, false, false>(a);
 }
 
 }  // namespace mq::simt

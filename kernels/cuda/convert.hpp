@@ -15,6 +15,7 @@ struct NarrowElements {
   const std::byte* v;
   std::byte *half, *residual;  // residual: may be null
   std::uint64_t n;
+  float divisor;
 };
 
 }  // namespace mq::kernels::dense

@@ -178,6 +178,39 @@ MQ_DEVICE void dense_decode(const kernels::dense::DecodeElements& a) {
     mq::simt::dense_decode<mq::simt::__VA_ARGS__, T>(args);           \
   }
 
+namespace mq::simt {
+
+template <class T>
+MQ_DEVICE void divide(const kernels::dense::Divide& a) {
+  const auto divisor = static_cast<T>(a.divisor);
+  const std::uint64_t all = std::uint64_t{blocks()} * threads();
+  const std::uint64_t own = std::uint64_t{block()} * threads() + thread();
+  std::uint64_t done = 0;
+  if (packs<T>(a.x)) {
+    done = a.n / kPack<T> * kPack<T>;
+    in_batches<4>(
+        own * kPack<T>, done, all * kPack<T>,
+        [&](std::uint64_t i) { return load_pack<T>(a.x + i * sizeof(T)); },
+        [&](std::uint64_t i, Pack<T> v) {
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kPack<T>; ++j) v.of[j] = quotient_of(v.of[j], divisor);
+          store_pack(a.x + i * sizeof(T), v);
+        });
+  }
+  in_batches<4>(
+      done + own, a.n, all, [&](std::uint64_t i) { return load<T>(a.x + i * sizeof(T)); },
+      [&](std::uint64_t i, T v) { store(a.x + i * sizeof(T), quotient_of(v, divisor)); });
+}
+
+}  // namespace mq::simt
+
+MQ_KERNEL(divide_f32, mq::kernels::dense::Divide, mq::kernels::dense::kThreads) {
+  mq::simt::divide<float>(args);
+}
+MQ_KERNEL(divide_f64, mq::kernels::dense::Divide, mq::kernels::dense::kThreads) {
+  mq::simt::divide<double>(args);
+}
+
 // Sixteen bytes at a time if both addresses allow it: a read of host memory takes microseconds, so few long
 // ones are better.
 MQ_KERNEL(bring_bytes, mq::kernels::dense::Bring, mq::kernels::dense::kThreads) {

@@ -29,6 +29,11 @@ struct Nothing {
 struct Refuse {
   std::uint32_t* malformed;
 };
+struct Divide {
+  std::byte* x;
+  std::uint64_t n;
+  double divisor;
+};
 struct Bring {
   std::byte* to;
   const std::byte* from;

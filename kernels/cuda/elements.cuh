@@ -86,6 +86,12 @@ MQ_DEVICE T joined_sum(T base, T decoded) {
   const T sum = base + decoded;
   return sum == sum ? sum : nan_value<T>();
 }
+// a / b, for b that is finite and not 0. A NaN is the one of x86.
+template <class T>
+MQ_DEVICE T quotient_of(T a, T b) {
+  const T quotient = a / b;
+  return quotient == quotient ? quotient : quiet(a);
+}
 // residual + error; where the sum is not finite, the residual is unchanged.
 template <class T>
 MQ_DEVICE T deposited(T residual, T error) {

@@ -151,6 +151,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   reduction.output = has_output ? static_cast<std::byte*>(call_.recvbuf) : nullptr;
   reduction.rank = state_.channel.comm().rank();
   reduction.size = state_.channel.comm().size();
+  reduction.divisor = call_.divisor;
   std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(planned.plan);
   reduction.threads = env()->threads;
   MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
@@ -260,6 +261,7 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
   // Where MPI gets reals, they are not complex numbers to it, and the ranks must not think so.
   if (element && call_.given.is_complex && call_.given.datatype != MPI_DATATYPE_NULL)
     signature_.element |= kPairs;
+  if (element && call_.divisor != 1) signature_.element |= kMean;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
   if (from_program_)
     signature_.kind = kIntercepted;

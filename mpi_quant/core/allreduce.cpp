@@ -9,6 +9,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/watchdog.hpp"
@@ -150,7 +151,11 @@ Outcome requested_call(const Request& request) noexcept {
     const Status& local_error = request.options.local_error;
     if (decision.is_agreed) return local_error.ok() ? left_to_mpi(decision.reason) : failed(local_error);
     CommState& state = *decided->state;
-    if (decision.method.scheme != nullptr) return run_scheme(state, request, decision);
+    if (decision.method.scheme != nullptr) {
+      Outcome outcome = run_scheme(state, request, decision);
+      if (outcome.status.ok() && outcome.delivered) outcome.status = divide_result(request.call);
+      return outcome;
+    }
     return agree_and_run(state, request, decision, local_error);
   });
 }
@@ -192,6 +197,7 @@ Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, 
 
 Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method, Status local_error) {
   Request request{.call = call};
+  request.call.divisor = 1;  // the whole is divided
   request.options.method = method;
   request.options.is_part = true;
   Decision decision;

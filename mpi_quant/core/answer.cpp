@@ -6,6 +6,7 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 
@@ -103,6 +104,8 @@ int answer(const Call& call, const Outcome& outcome) {
     return raise(call.comm, outcome.status);
   const std::optional<kernels::Element> element = element_of(call.datatype);
   const int code = exact_call(call, element);
+  if (code == MPI_SUCCESS && call.divisor != 1)
+    if (const Status divided = divide_result(call); !divided.ok()) return raise(call.comm, divided);
   if (outcome.clock != nullptr && code == MPI_SUCCESS)
     outcome.clock->dense_took(static_cast<std::size_t>(call.count) * kernels::element_bytes(*element),
                               outcome.begin_s);

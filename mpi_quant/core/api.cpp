@@ -10,6 +10,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/requests.hpp"
@@ -103,6 +104,7 @@ Request allreduce_request(const Call& given, MPI_Info info, bool is_blocking) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (matrix.ld > kMost && request.options.local_error.ok())
     request.options.local_error = {Code::bad_info, "info mpiq_matrix: more than 2^31 reals in a column"};
+  take_mean(request.call, request.options);
   return request;
 }
 

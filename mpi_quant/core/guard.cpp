@@ -8,6 +8,7 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/engine/mean.hpp"
 
 namespace mq {
 namespace {
@@ -143,9 +144,13 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
   return {};
 }
 
-// The exact sum of this call alone, without other calls of its window. In place on all ranks, as MPI demands
-// it, although some may have given their vectors in place and others not.
-Status GuardedCall::sum_alone(const Call& call) { return exact_sum(MPI_IN_PLACE, exact_.data(), call); }
+// The exact sum of this call alone, or its mean, without other calls of its window. In place on all ranks, as
+// MPI demands it, although some may have given their vectors in place and others not.
+Status GuardedCall::sum_alone(const Call& call) {
+  MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data(), call));
+  if (call.divisor != 1) divide(exact_.data(), static_cast<std::size_t>(call.count), element_, call.divisor);
+  return {};
+}
 
 Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
   const std::size_t n = call.output_range().n;
@@ -188,7 +193,7 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
     const double rounded = element_ == kernels::Element::f64
                                ? rounding_of_sums<double>(ranks, worst[kGreatest])
                                : rounding_of_sums<float>(ranks, worst[kGreatest]);
-    judged.given_up = judged.given_up || !(worst[kApart] <= ran.promised + rounded);
+    judged.given_up = judged.given_up || !(worst[kApart] <= ran.promised + rounded / call.divisor);
   }
   judged.replaced = failed || judged.given_up;
   if (judged.replaced && window_ != nullptr) MQ_TRY(sum_alone(call));

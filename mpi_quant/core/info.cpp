@@ -74,6 +74,13 @@ Status read_switch(const char* key, std::string_view value, bool& on) {
   return {};
 }
 
+Status read_operation(std::string_view value, CallOptions& options) {
+  if (value != "sum" && value != "avg")
+    return bad_info("mpiq_op: \"" + std::string(value) + "\" is neither sum nor avg");
+  options.is_mean = value == "avg";
+  return {};
+}
+
 Status read_seed(std::string_view value, CallOptions& options) {
   if (parse_seed(value, options.seed.emplace())) return {};
   return bad_info("mpiq_seed: \"" + std::string(value) + "\" is not a whole number from 0 to 2^64 - 1");
@@ -87,10 +94,11 @@ Status read_key(const char* key, std::string_view value, MPI_Count count, CallOp
   if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_switch(key, value, options.stream_ordered);
   if (std::strcmp(key, "mpiq_skip") == 0) return read_switch(key, value, options.skip);
   if (std::strcmp(key, "mpiq_seed") == 0) return read_seed(value, options);
+  if (std::strcmp(key, "mpiq_op") == 0) return read_operation(value, options);
   return {Code::bad_info,
           std::string("info: unknown key \"") + key +
-              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered, mpiq_seed, "
-              "mpiq_skip)"};
+              "\" (known: mpiq_method, mpiq_op, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered, "
+              "mpiq_seed, mpiq_skip)"};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/parted_call.hpp"
 
 namespace mq {
@@ -37,6 +38,7 @@ int call_with_parts(MPI_Comm comm, MPI_Info info, const char* missing, const Mak
     options.local_error = std::move(made);
     options.method.reset();
   }
+  take_mean(call, options);
   return answer(call, requested_call({call, options}));
 }
 

@@ -36,6 +36,7 @@ struct Call {
     MPI_Datatype datatype = MPI_DATATYPE_NULL;
     bool is_complex = false;
   } given = {};
+  int divisor = 1;  // of the sum: the number of ranks, if the result is the mean (mean.hpp)
   MPI_Count mpi_count() const { return given.datatype == MPI_DATATYPE_NULL ? count : given.count; }
   MPI_Datatype mpi_type() const { return given.datatype == MPI_DATATYPE_NULL ? datatype : given.datatype; }
   const void* input() const {
@@ -73,6 +74,7 @@ struct CallOptions {
   std::optional<void*> stream;
   bool stream_ordered = false;
   std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
+  bool is_mean = false;               // the caller asks for the mean: see mean.hpp
   bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
   Status local_error;  // why this rank cannot take part; all ranks learn of it
   bool is_part = false;  // of a call that is counted by itself (scheme.hpp): adds bytes and messages only

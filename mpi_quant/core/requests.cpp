@@ -10,6 +10,7 @@
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/turn.hpp"
 
@@ -199,6 +200,8 @@ Status collect(MPIQ_Request* request) {
     broken = !r->state->broken.ok();
   } else if (r->run != nullptr) {
     status = r->run->result();
+  } else {
+    status = divide_result(r->request.call);
   }
   if (r->persistent) return status;
   *request = MPIQ_REQUEST_NULL;

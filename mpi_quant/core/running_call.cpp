@@ -8,6 +8,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
+#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 
 namespace mq {
@@ -68,7 +69,10 @@ Status RunningCall::step(bool& moved) {
   if (stage_ == Stage::reducing) {
     int flag = 0;
     const int code = PMPI_Test(&exact_request_, &flag, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS || flag) finish(mpi_status(code, "MPI_Iallreduce"), true);
+    if (code != MPI_SUCCESS)
+      finish(mpi_status(code, "MPI_Iallreduce"), true);
+    else if (flag)
+      finish(divide_result(call_), true);
     moved = moved || done();
   }
   if (stage_ == Stage::running) {
@@ -194,7 +198,7 @@ void RunningCall::finish(Status status, bool delivered) {
   const Reduction& r = reduction_;
   outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
-    outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size);
+    outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size) / r.divisor;
   stage_ = Stage::done;
 }
 

@@ -120,7 +120,10 @@ Status DevicePlacement::deliver_estimates(const Reduction& reduction) {
       rule.run(kernels::MemoryFunction::stand, tile, nullptr, launcher);
       rule.nothing(nullptr, sum, value_bytes(reduction, n), launcher);
       rule.run(kernels::MemoryFunction::deliver, tile, sum, launcher);
-      if (half) convert->narrow(sum, out, nullptr, n, shape, launcher);
+      if (half)
+        convert->narrow(sum, out, nullptr, n, reduction.divisor, shape, launcher);
+      else if (reduction.divisor != 1)
+        kernels::device_divide(out, n, reduction.element, reduction.divisor, shape, launcher);
     }
   });
 }

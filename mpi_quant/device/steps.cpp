@@ -111,7 +111,11 @@ void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool final, bo
   rules_.decode(step, d.args, messages, reported, launcher);
   if (final) rules_.deliver(places_.range(step), d.args.x, launcher);
   if (d.rounded != nullptr)
-    device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
+    device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, reduction_->divisor, device.shape,
+                           launcher);
+  else if (final && reduction_->divisor != 1)
+    kernels::device_divide(d.args.x, d.args.n, reduction_->element, reduction_->divisor, device.shape,
+                           launcher);
 }
 
 void DeviceSteps::was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end,

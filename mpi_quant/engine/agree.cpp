@@ -75,11 +75,13 @@ std::string describe(const Signature& s) {
   if (s.error_code != 0) return std::string(word(static_cast<Code>(s.error_code)));
   if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
   std::string text = s.codec < kSparseReduce ? function_of(s.kind) + ": " : "";
-  const bool is_complex = s.element != kOtherElement && (s.element & kPairs) != 0;
-  const std::size_t element = is_complex ? s.element ^ kPairs : s.element;
+  const unsigned flags = s.element == kOtherElement ? 0 : s.element & (kPairs | kMean);
+  const bool is_complex = (flags & kPairs) != 0;
+  const std::size_t element = s.element ^ flags;
   text += "count " + std::to_string(is_complex ? s.count / 2 : s.count) + (is_complex ? " complex " : " ");
   text += element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(element))
                                               : "other type";
+  if ((flags & kMean) != 0) text += ", avg";
   if (s.codec == kScheme) {
     const auto* const scheme =
         std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& row) { return row.id == s.plan; });

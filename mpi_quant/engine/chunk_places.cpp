@@ -114,7 +114,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
   decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output(chunk, range);
-  decode.args.stream = final && !half && stream_;
+  decode.args.stream = final && !half && stream_ && reduction_->divisor == 1;
   if (final && half) {
     decode.rounded = output(chunk, range);
     // All ranks lose the same by rounding. One rank keeps the loss in its residual: the root, or, without

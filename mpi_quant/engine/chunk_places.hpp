@@ -26,7 +26,7 @@ class ChunkPlaces {
   };
   // A decode. half: elements to widen to `widened` (which is args.base) before it. rounded: where to write
   // the rounded args.x after it. residual: gets the loss of the rounding. Each is null if there is nothing to
-  // do.
+  // do. The last decode of a mean is followed by a division of args.x (mean.hpp).
   struct Decode {
     kernels::DecodeArgs args;
     const std::byte* half = nullptr;

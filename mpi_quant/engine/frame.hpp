@@ -39,6 +39,7 @@ struct Signature {
 static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
 inline constexpr std::uint8_t kPairs = 0x40;  // with an element: two of them are one complex number
+inline constexpr std::uint8_t kMean = 0x20;   // with an element: the result is the sum divided by the ranks
 // Kinds of calls. Calls of different kinds cannot meet. A blocking call meets a non-blocking or persistent
 // one if a codec reduces both. It does not if MPI reduces, because MPI's blocking reduction never meets its
 // non-blocking one.

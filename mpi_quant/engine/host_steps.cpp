@@ -1,6 +1,7 @@
 #include "mpi_quant/engine/host_steps.hpp"
 
 #include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/engine/mean.hpp"
 
 namespace mq {
 
@@ -41,8 +42,13 @@ void HostSteps::decode_by(const Step& step, bool final, std::span<const std::byt
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.half != nullptr) reduction_->convert->widen(d.half, d.widened, d.args.n);
   result.decoded = codec(d.args);
-  if (d.rounded != nullptr && result.decoded == kernels::Decoded::ok)
-    reduction_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
+  const int divisor = reduction_->divisor;
+  if (final && result.decoded == kernels::Decoded::ok) {
+    if (d.rounded != nullptr)
+      divide_to_half(*reduction_->convert, d.args.x, d.rounded, d.residual, d.args.n, divisor);
+    else if (divisor != 1)
+      divide(d.args.x, d.args.n, reduction_->element, divisor);
+  }
   result.seconds = now_s() - start;
 }
 

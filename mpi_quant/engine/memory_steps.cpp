@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/memory_sums.hpp"
+#include "mpi_quant/engine/mean.hpp"
 
 namespace mq {
 namespace {
@@ -240,10 +241,12 @@ void deliver_estimates(const Reduction& reduction) {
     std::memset(sum.data(), 0, value_bytes(reduction, n));
     reduction.memory.ops->deliver(tile, sum.data());
     std::byte* const output = reduction.output + first * in_bytes;
-    if (reduction.convert != nullptr)
-      reduction.convert->narrow(sum.data(), output, nullptr, n);
-    else
-      std::memcpy(output, sum.data(), n * in_bytes);
+    if (reduction.convert != nullptr) {
+      divide_to_half(*reduction.convert, sum.data(), output, nullptr, n, reduction.divisor);
+      return;
+    }
+    if (reduction.divisor != 1) divide(sum.data(), n, reduction.element, reduction.divisor);
+    std::memcpy(output, sum.data(), n * in_bytes);
   });
 }
 

@@ -71,6 +71,7 @@ struct Reduction {
   std::uint64_t call = 0;         // hash of the signature
   std::uint64_t random_key = 0;   // kernels::NoiseIndex::call
   int rank = 0, size = 1;
+  int divisor = 1;    // of the result: `size` for a mean, else 1. See mean.hpp
   int pipelines = 4;  // segments in flight
   // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines`
   // of each rank.

@@ -82,6 +82,7 @@ extern "C" {
  *
  *     key                  in     value                       meaning
  *     mpiq_method          A, M   a method                    replaces the policy's method
+ *     mpiq_op              A      sum (default), avg          avg: the mean over the ranks
  *     mpiq_key             A, M   1 to 63 characters          name of the vector; turns error feedback on
  *     mpiq_key             S      1 to 63 characters          name of a set of lists
  *     mpiq_matrix          A      ROWSxCOLS, ROWSxCOLS:LD     the vector is a matrix
@@ -158,6 +159,14 @@ extern "C" {
  * - mpiq_method: the method of this call. A method that may send long vectors of this datatype in more bytes
  *   than they have is an error, whatever count is.
  *
+ * - mpiq_op: with "avg" the result is the mean: the sum divided by the number of ranks. Each rank divides
+ *   what it writes to recvbuf, in the last pass over it, so all ranks have the same bits. Half types are
+ *   divided before they are rounded. Messages hold sums, so a method must have room for these (see f16
+ *   above). A residual has the unit of the vectors: old residuals + inputs = ranks * result + new residuals.
+ *   So a key may serve sums and means in turn. op must be MPI_SUM, and datatype a real or complex type.
+ *   Anything else is an error on all ranks, and so is an intercommunicator. Where MPI reduces, its sum is
+ *   divided.
+ *
  * - mpiq_key: the name of the vector. What compression leaves out of this call is added to the next
  *   compressed call with this key. Each rank keeps a residual of count elements for the key on this
  *   communicator, or what the method's memory rule says. A key belongs to the count and datatype of its first
@@ -185,15 +194,16 @@ extern "C" {
 /* Sums vectors over all ranks. All ranks get identical bits. Collective.
  *
  *     IN   sendbuf   count elements; or MPI_IN_PLACE: they are in recvbuf
- *     OUT  recvbuf   the sum, count elements; must not overlap sendbuf
+ *     OUT  recvbuf   the sum, or the mean, count elements; must not overlap sendbuf
  *     IN   count     elements of the vector; the same on all ranks
  *     IN   datatype  one of those above; others go to MPI
  *     IN   op        MPI_SUM; others go to MPI
  *     IN   comm      communicator
  *     IN   info      keys above, or MPI_INFO_NULL
  *
- * Returns an error on all ranks if they differ in count, datatype, method or key. recvbuf is then undefined.
- * The residual of the key is as it was, or zero on a rank where the error came while data was exchanged.
+ * Returns an error on all ranks if they differ in count, datatype, method, key or mpiq_op. recvbuf is then
+ * undefined. The residual of the key is as it was, or zero on a rank where the error came while data was
+ * exchanged.
  *
  * Hint: give every vector a key of its own, such as the name of its layer, unless each single result must be
  * right. */
@@ -258,12 +268,12 @@ MPIQ_PUBLIC int MPIQ_Reduce_scatter(const void* sendbuf, void* recvbuf, const MP
  * sendtype and recvtype hold the same reals. Every other call goes to the MPI library unchanged. Ranks of
  * which only some give a type that is compressed get an error.
  *
- * Info keys: as in Reduce-scatter. With mpiq_key a rank keeps a residual of its own part: what this call
- * leaves out of it is added to its part in the next call. This is right where the parts are deltas, which
- * the program adds up. It is wrong for values such as weights: the next gather would bring the new value
- * with an old error on top of it. MPIQ_Residual_flush, _save and their relatives do not know these
- * residuals; MPIQ_Residual_reset and _scale do. A gather with method "raw" and the key delivers what
- * waits. */
+ * Info keys: as in Reduce-scatter, but mpiq_op=avg is an error, for nothing is added. With mpiq_key a rank
+ * keeps a residual of its own part: what this call leaves out of it is added to its part in the next call.
+ * This is right where the parts are deltas, which the program adds up. It is wrong for values such as
+ * weights: the next gather would bring the new value with an old error on top of it. MPIQ_Residual_flush,
+ * _save and their relatives do not know these residuals; MPIQ_Residual_reset and _scale do. A gather with
+ * method "raw" and the key delivers what waits. */
 
 /* Gathers parts of equal length. Collective. All ranks get identical bits.
  *
@@ -301,7 +311,7 @@ MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Da
  * Compressed are the types of Allreduce. Every other call goes to the MPI library unchanged. Ranks of which
  * only some give a type that is compressed get an error.
  *
- * Info keys: as in Reduce-scatter. With mpiq_key the root keeps a residual: what this call leaves out of its
+ * Info keys: as in Allgather. With mpiq_key the root keeps a residual: what this call leaves out of its
  * vector is added to its vector in the next call. As in Allgather, this is right for deltas only, and the
  * same functions know these residuals. The residual stays on the rank that was the root, so let the vectors
  * of a key always have the same root. If an allgather uses the same key, this rank's part there must have as

@@ -191,6 +191,7 @@ Signature signature_of(const Call& call, const CallOptions& options, const Metho
   signature.plan = method.scheme->id;
   signature.count = static_cast<std::uint64_t>(call.count);
   signature.element = static_cast<std::uint8_t>(*element_of(call.datatype));
+  if (call.divisor != 1) signature.element |= kMean;
   signature.key = hash_of_key(options.key.view());
   signature.params_hash = Hash{}
                               .add(method.scheme_params.value)

@@ -47,9 +47,11 @@ def scope() -> Mapping[str, str]:
 
 
 def words_of(*, method: str | None, error: float | str | None, key: str | None, matrix: tuple[int, int] | None, seed: int | None,
-             skip: bool = False) -> Words:
+             skip: bool = False, op: str = "sum") -> Words:
     """The info keys of a call."""
     words = {**scope(), **_method_words(method, error)}
+    if op != "sum":
+        words["op"] = op
     if key is not None:
         words["key"] = key
     if matrix is not None:
@@ -117,7 +119,8 @@ class _Prepared:
 
 
 def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
-              key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False) -> Any:
+              key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False,
+              op: str = "sum") -> Any:
     """The sum of x over the ranks of comm: the same bits on all of them. Collective.
 
     x: elements of float16, bfloat16, float32, float64, complex64 or complex128, contiguous: an array of numpy, torch, CuPy, or what
@@ -130,11 +133,12 @@ def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     matrix: (rows, columns) of an array in the order of C, for methods that know matrices, such as lowrank.
     seed: 0 to 2**64 - 1, of random rounding.
     skip: this rank sends nothing, if the method's memory rule allows it.
+    op: "sum", or "avg" for the mean: the sum divided by the number of ranks. A key may serve both.
 
     Raises Error on all ranks if their calls differ or the library cannot make the call. Raises TypeError for an array that cannot
     be used in place; the other ranks get an Error. Other threads run while the call waits.
     """
-    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip)
+    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op)
     functions = library().functions
     prepared = _Prepared(x, out, comm, words)
     check(prepared.run(functions.MPIQ_Allreduce))
@@ -176,12 +180,13 @@ class Request:
 
 
 def iallreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
-               key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False) -> Request:
+               key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False,
+               op: str = "sum") -> Request:
     """Like allreduce, but returns before the sum is there. All ranks start their calls on comm in the same order.
 
     The library has no thread: calls go on while a rank is in one of its functions, so test() now and then.
     """
-    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip)
+    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op)
     functions = library().functions
     prepared = _Prepared(x, out, comm, words)
     handle = ctypes.c_void_p()

@@ -48,14 +48,14 @@ class _Parts:
 
 
 def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
-                   key: str | None = None, seed: int | None = None) -> Any:
+                   key: str | None = None, seed: int | None = None, op: str = "sum") -> Any:
     """This rank's part of the sum of x over the ranks of comm. Collective.
 
     x: its first size is a multiple of the number of ranks p; rank r gets the r-th of p equal parts. Elements as in allreduce.
     out: of the part's shape, apart from x; None: a new array. The other arguments, and errors, are those of allreduce.
     key: each rank keeps a residual of the whole vector.
     """
-    call = _Parts(comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    call = _Parts(comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
     result, source, target = call.out(x, out, whole=False)
     check(call.run(source.address, target.address, target.count, target.element, whole=False))
     return _arrays.for_user(x, out, result)

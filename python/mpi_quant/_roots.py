@@ -65,14 +65,14 @@ def bcast(x: Any, *, root: int = 0, comm: Any = None, method: str | None = None,
 
 
 def reduce(x: Any, out: Any = None, *, root: int = 0, comm: Any = None, method: str | None = None, error: float | str | None = None,
-           key: str | None = None, seed: int | None = None) -> Any:
+           key: str | None = None, seed: int | None = None, op: str = "sum") -> Any:
     """The sum of x over the ranks of comm on the root, and None on the others. Collective.
 
     x, out: as in allreduce; only the root looks at out. root: the rank that gets the sum.
     The other arguments, and errors, are those of allreduce.
     """
     from mpi4py import MPI
-    call = _Reduce(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    call = _Reduce(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
     result = out
 
     def vectors() -> tuple[_arrays.Vector, ...]:

@@ -4,6 +4,7 @@
 
 #include "kernels/convert.hpp"
 #include "kernels/device.hpp"
+#include "mpi_quant/engine/mean.hpp"
 #include "tests/device/simt/emulator.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
@@ -32,6 +33,9 @@ class Convert : public ::testing::TestWithParam<Element> {
     EXPECT_TRUE(same_bits(out.get(n), expected)) << n << " shift " << shift;
   }
   void narrow(const std::vector<float>& v, bool keeps, std::size_t shift) const {
+    for (const int divisor : {1, 3, 8}) narrow(v, keeps, shift, divisor);
+  }
+  void narrow(const std::vector<float>& v, bool keeps, std::size_t shift, int divisor) const {
     const std::size_t n = v.size();
     std::vector<float> residual = make_input<float>(Input::normal, n, seed() + 5);
     Guarded<float> in(4 * n, shift), kept(4 * n, shift);
@@ -39,8 +43,8 @@ class Convert : public ::testing::TestWithParam<Element> {
     in.set(v);
     kept.set(residual);
     std::vector<std::uint16_t> expected(n);
-    host().narrow(v.data(), expected.data(), keeps ? residual.data() : nullptr, n);
-    device().narrow(in.data(), out.data(), keeps ? kept.data() : nullptr, n, shape,
+    divide_to_half(host(), v.data(), expected.data(), keeps ? residual.data() : nullptr, n, divisor);
+    device().narrow(in.data(), out.data(), keeps ? kept.data() : nullptr, n, divisor, shape,
                     simt::launcher(shape.shared_bytes));
     EXPECT_STREQ(simt::error(), "");
     EXPECT_TRUE(in.intact() && out.intact() && kept.intact());
@@ -77,6 +81,35 @@ TEST_P(Convert, EveryKindOfFloat) {
   std::vector<float> bits(100000);  // NaNs of all kinds among them, and ties
   for (float& v : bits) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()) & ~0xfffu);
   narrow(bits, true, 0);
+}
+
+template <class T>
+void expect_quotients_of_the_host(std::vector<T> x, std::size_t shift, int divisor) {
+  const kernels::DeviceShape shape{2, 48 << 10};
+  const std::size_t n = x.size();
+  const Element element = sizeof(T) == 8 ? Element::f64 : Element::f32;
+  Guarded<T> on_device(n * sizeof(T), shift);
+  on_device.set(x);
+  divide(x.data(), n, element, divisor);
+  kernels::device_divide(on_device.data(), n, element, divisor, shape, simt::launcher(shape.shared_bytes));
+  EXPECT_STREQ(simt::error(), "");
+  EXPECT_TRUE(on_device.intact());
+  EXPECT_TRUE(same_bits(on_device.get(n), x)) << n << " elements / " << divisor << ", shift " << shift;
+}
+
+TEST(Divide, HasTheBitsOfTheHost) {
+  const auto check = [&]<class T>(T) {
+    for (const std::size_t n : {0, 1, 5, 4096, 9999})
+      for (const std::size_t shift : {0, 1, 4})
+        for (const Input input : kInputs) {
+          std::vector<T> x = make_input<T>(input, n, seed());
+          expect_quotients_of_the_host(x, shift, 3);
+          plant_nonfinite(x, seed());
+          expect_quotients_of_the_host(x, shift, 1024);
+        }
+  };
+  check(float{});
+  check(double{});
 }
 
 TEST(ConvertTable, HalvesOnly) {

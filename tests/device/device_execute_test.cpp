@@ -67,6 +67,17 @@ TEST_F(DeviceExecute, all_element_types) {
   });
 }
 
+TEST_F(DeviceExecute, means) {
+  for_each_device_scene({2, 3}, [](Scene scene, int turn) {
+    scene.mean = true;
+    const auto kinds = [=](int rank) { return mixed(rank, turn); };
+    expect_same<float>({scene, kinds, wire(turn)}, 999, "mixed");
+    expect_same<double>({scene, kinds, wire(turn + 1)}, 999, "mixed");
+    expect_same<F16>({scene, kinds, wire(turn + 2)}, 999, "mixed");
+    expect_same<Bf16>({scene, [](int) { return Kinds{}; }, wire(turn)}, 999, "all on devices");
+  });
+}
+
 TEST_F(DeviceExecute, in_place_without_feedback_and_with_messages_that_arrive_in_any_order) {
   for_each_device_scene({2, 5}, [](Scene scene, int turn) {
     DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};

@@ -132,6 +132,7 @@ class RankRun {
     reduction.call = reduction.random_key = 7;
     reduction.rank = rank_;
     reduction.size = comm_.size();
+    reduction.divisor = s_.scene.mean ? comm_.size() : 1;
     reduction.pipelines = s_.scene.pipelines;
     reduction.tag_segments = 8 * s_.scene.pipelines;
     return reduction;

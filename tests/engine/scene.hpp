@@ -86,6 +86,7 @@ struct Scene {
   kernels::Isa isa = kernels::best_isa();
   int root = kNobody;    // of a broadcast, which is in place, or of a reduction
   bool reduces = false;  // with a root: a reduction, whose output only the root has
+  bool mean = false;     // the result is divided by the number of ranks
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
     return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
@@ -113,7 +114,7 @@ struct Scene {
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
            (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
            (memory != &kernels::carry_rule() ? " memory=" + std::string(memory->name) : "") +
-           (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
+           (mean ? " mean" : "") + (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
   }
 };
 
@@ -218,6 +219,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.random_key = scene.random_key;
     reduction.rank = comm.rank();
     reduction.size = comm.size();
+    reduction.divisor = scene.mean ? comm.size() : 1;
     reduction.pipelines = scene.pipelines;
     reduction.tag_segments = 8 * scene.pipelines;
     reduction.threads = scene.threads;
@@ -307,20 +309,21 @@ void expect_sound(const Outcome<T>& got, const std::string& where) {
   ASSERT_EQ(got.leaked, 0u) << where << "requests or messages left";
 }
 
-// |sum over ranks of (x + e) - result - sum of e'| stays within rounding, element by element, in double.
+// |sum over ranks of (x + e) - divisor * result - sum of e'| stays within rounding, element by element, in
+// double.
 template <class T>
 void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<Compute<T>>& e,
-                      const std::string& where) {
+                      const std::string& where, double divisor = 1) {
   constexpr double kUnit = static_cast<double>(std::numeric_limits<Compute<T>>::epsilon()) / 2;
   for (std::size_t i = 0; i < x[0].size(); ++i) {
-    double left = static_cast<double>(got.output[0][i]), right = 0, magnitude = 0;
+    double left = static_cast<double>(got.output[0][i]) * divisor, right = 0, magnitude = 0;
     for (std::size_t r = 0; r < x.size(); ++r) {
       left += static_cast<double>(got.residual[r][i]);
       right += static_cast<double>(x[r][i]) + static_cast<double>(e[r][i]);
       magnitude += std::abs(static_cast<double>(x[r][i])) + std::abs(static_cast<double>(e[r][i])) +
                    std::abs(static_cast<double>(got.residual[r][i]));
     }
-    magnitude += std::abs(static_cast<double>(got.output[0][i]));
+    magnitude += std::abs(static_cast<double>(got.output[0][i])) * divisor;
     ASSERT_NEAR(left, right, 2 * kUnit * (static_cast<double>(x.size()) + 4) * magnitude)
         << where << "at " << i;
   }

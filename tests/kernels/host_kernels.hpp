@@ -14,6 +14,7 @@
 #include "kernels/cuda/memory.hpp"
 #include "kernels/device.hpp"
 #include "kernels/memory_sums.hpp"
+#include "mpi_quant/engine/mean.hpp"
 
 namespace mq::test {
 
@@ -33,6 +34,7 @@ struct Convert {
   void *to, *residual;
   std::size_t n;
   kernels::Element element;
+  int divisor;
 };
 
 // The sums of each part of a vector: `sum` gives those of a part.
@@ -134,11 +136,17 @@ inline void run(std::string_view name, const void* args) {
     kernels::dense::Bring b;
     std::memcpy(&b, args, sizeof b);
     std::memcpy(b.to, b.from, b.bytes);
+  } else if (name.starts_with("divide_")) {
+    kernels::dense::Divide d;
+    std::memcpy(&d, args, sizeof d);
+    divide(d.x, d.n, name.ends_with("f64") ? kernels::Element::f64 : kernels::Element::f32,
+           static_cast<int>(d.divisor));
   } else {
     Convert c;
     std::memcpy(&c, args, sizeof c);
     const kernels::ConvertOps& ops = *kernels::convert(c.element, kernels::best_isa());
-    name == "widen" ? ops.widen(c.from, c.to, c.n) : ops.narrow(c.from, c.to, c.residual, c.n);
+    name == "widen" ? ops.widen(c.from, c.to, c.n)
+                    : divide_to_half(ops, c.from, c.to, c.residual, c.n, c.divisor);
   }
 }
 
@@ -173,11 +181,11 @@ const kernels::DeviceConvertOps* convert() {
   static constexpr kernels::DeviceConvertOps kOps{
       [](const void* half, void* out, std::size_t n, const kernels::DeviceShape&,
          const kernels::Launcher& launcher) noexcept {
-        launcher("widen", 1, 32, 0, Convert{half, out, nullptr, n, kElement});
+        launcher("widen", 1, 32, 0, Convert{half, out, nullptr, n, kElement, 1});
       },
-      [](const void* v, void* half, void* residual, std::size_t n, const kernels::DeviceShape&,
+      [](const void* v, void* half, void* residual, std::size_t n, int divisor, const kernels::DeviceShape&,
          const kernels::Launcher& launcher) noexcept {
-        launcher("narrow", 1, 32, 0, Convert{v, half, residual, n, kElement});
+        launcher("narrow", 1, 32, 0, Convert{v, half, residual, n, kElement, divisor});
       }};
   return &kOps;
 }

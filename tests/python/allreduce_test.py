@@ -36,6 +36,16 @@ class Sums(OnAllRanks):
             self.assertLess(after.wire_bytes_sent - before.wire_bytes_sent, 0.6 * 4 * COUNT * 2)
             self.assert_same_bits(total)
 
+    def test_a_mean_is_the_sum_over_the_ranks(self):
+        for method in (None, "int8", "onebit"):
+            mean = mq.allreduce(vector(COUNT), method=method, op="avg")
+            np.testing.assert_array_equal(mean, mq.allreduce(vector(COUNT), method=method) / np.float32(WORLD.size))
+            self.assert_same_bits(mean)
+        later = mq.iallreduce(vector(COUNT), method="int8", op="avg").wait()
+        np.testing.assert_array_equal(later, mq.allreduce(vector(COUNT), method="int8", op="avg"))
+        with self.assertRaisesRegex(mq.Error, "neither sum nor avg"):
+            mq.allreduce(vector(9), op="max")
+
     def test_in_place_and_into_an_array(self):
         x, out = vector(COUNT).reshape(100, -1), np.empty((100, COUNT // 100), np.float32)
         self.assertIs(mq.allreduce(x, out, method="bf16"), out)

@@ -25,6 +25,11 @@ class ReduceScatter(OnAllRanks):
         self.assertIs(mq.reduce_scatter(vector(COUNT).reshape(-1, 10), out, method="bf16"), out)
         self.assertLess(relative_error(out.ravel(), own(exact_sum(COUNT))), 0.01)
 
+    def test_a_mean_of_the_ranks(self):
+        for method in (None, "int8"):
+            mean = mq.reduce_scatter(vector(COUNT), method=method, op="avg")
+            np.testing.assert_array_equal(mean, mq.reduce_scatter(vector(COUNT), method=method) / np.float32(WORLD.size))
+
     @compresses
     def test_a_key_brings_what_was_left_out(self):
         results = [mq.reduce_scatter(vector(COUNT), method="onebit", key="part") for _ in range(20)]

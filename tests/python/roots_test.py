@@ -46,6 +46,12 @@ class Reduce(OnAllRanks):
             self.assertEqual((total.shape, total.dtype), ((COUNT,), np.float32))
             self.assertLess(relative_error(total, exact_sum(COUNT)), most)
 
+    def test_the_root_gets_the_mean(self):
+        for method in (None, "int8"):
+            total, mean = (mq.reduce(vector(COUNT), method=method, op=op) for op in ("sum", "avg"))
+            if WORLD.rank == 0:
+                np.testing.assert_array_equal(mean, total / np.float32(WORLD.size))
+
     def test_in_place_and_into_an_array(self):
         x, out = vector(COUNT).reshape(100, -1), np.zeros((100, COUNT // 100), np.float32)
         apart = mq.reduce(x, out, method="bf16")
