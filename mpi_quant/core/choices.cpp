@@ -7,6 +7,7 @@
 #include <bit>
 #include <exception>
 #include <filesystem>
+#include <forward_list>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -35,18 +36,21 @@ namespace mq {
 class ChoiceClass final : public CallClock {
  public:
   ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
-      : chooser(made(calls, agrees_anyway, state.policy.knowledge)),
-        agrees_anyway_(agrees_anyway),
-        knowledge_(state.policy.knowledge) {}
+      : agrees_anyway_(agrees_anyway), knowledge_(state.policy.knowledge) {
+    choosers_.push_front(made(calls));
+  }
+  Chooser& chooser() { return choosers_.front(); }
+  const Chooser& chooser() const { return choosers_.front(); }
   // The first call of a communicator finds out which ranks share a node, so only later ones may choose a plan
-  // by that. Ranks of a single node are as if each had its own. May throw std::bad_alloc; nothing has changed
-  // then.
+  // by that. Ranks of a single node are as if each had its own. The chooser of before lives on for the calls
+  // that it has chosen for: they may be in flight, or persistent. May throw std::bad_alloc; nothing has
+  // changed then.
   void set_nodes(int per_node) {
-    if (per_node == chooser.calls().ranks) per_node = 1;
-    if (chooser.calls().per_node == per_node) return;
-    CallClass with_nodes = chooser.calls();
+    if (per_node == chooser().calls().ranks) per_node = 1;
+    if (chooser().calls().per_node == per_node) return;
+    CallClass with_nodes = chooser().calls();
     with_nodes.per_node = per_node;
-    chooser = made(with_nodes, agrees_anyway_, knowledge_);
+    choosers_.push_front(made(with_nodes));
     times = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
@@ -55,10 +59,10 @@ class ChoiceClass final : public CallClock {
   }
   // A time as if the vector had the size that stands for the class.
   double scaled(double seconds, std::size_t bytes) const {
-    return seconds * static_cast<double>(chooser.calls().bytes) / static_cast<double>(bytes);
+    return seconds * static_cast<double>(chooser().calls().bytes) / static_cast<double>(bytes);
   }
   // Learns from the beginning, as all ranks do when one of them has missed a call.
-  void restart() noexcept {
+  void restart(Chooser& chooser) noexcept {
     chooser.restart();
     times = {};
   }
@@ -66,17 +70,17 @@ class ChoiceClass final : public CallClock {
   // MPIQ_KNOWLEDGE decides, whatever calls take.
   bool chooses_by_file() const { return knowledge_ != nullptr; }
 
-  Chooser chooser;
   OwnTimes times;
   Overlap overlap;  // of calls that are not blocking
 
  private:
-  static Chooser made(const CallClass& calls, bool agrees_anyway, const std::vector<KnownClass>* knowledge) {
-    Chooser chooser(calls, agrees_anyway);
-    if (knowledge != nullptr) chooser.freeze(find_known(*knowledge, calls));
+  Chooser made(const CallClass& calls) const {
+    Chooser chooser(calls, agrees_anyway_);
+    if (knowledge_ != nullptr) chooser.freeze(find_known(*knowledge_, calls));
     return chooser;
   }
 
+  std::forward_list<Chooser> choosers_;  // the newest first; none moves
   bool agrees_anyway_;
   const std::vector<KnownClass>* knowledge_;  // null: learns
 };
@@ -147,7 +151,7 @@ struct Choices final : Extension {
 std::vector<ChoiceSummary> summaries_of(const Choices& choices) {
   std::vector<ChoiceSummary> out;
   for (const auto& [key, calls] : choices.classes)
-    out.push_back({calls->chooser.known(), calls->chooser.totals()});
+    out.push_back({calls->chooser().known(), calls->chooser().totals()});
   return out;
 }
 
@@ -208,7 +212,7 @@ Choices& choices_of(const CommState& state) {
 // the sample would have to wait for what makes the vector.
 void try_samples(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element,
                  const std::byte* waits, Heard& heard) {
-  const Chooser& chooser = chosen.calls->chooser;
+  const Chooser& chooser = *chosen.chooser;
   const Choice& choice = chosen.choice;
   heard.own = choice.sampled ? unknown_sample() : Sampled{};
   heard.scouted = choice.scouted != 0 ? unknown_sample() : Sampled{};
@@ -262,13 +266,14 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
   }
   ChoiceClass& calls = *at->second;
   chosen.calls = &calls;
-  chosen.choice = s.is_blocking ? calls.chooser.next() : calls.chooser.favourite_choice();
+  chosen.chooser = &calls.chooser();
+  chosen.choice = s.is_blocking ? chosen.chooser->next() : chosen.chooser->favourite_choice();
   if (s.is_blocking) chosen.begin_s = now_s();
   return chosen;
 }
 
 const AutoCandidate& candidate_of(const Chosen& chosen) {
-  return chosen.calls->chooser.candidate(chosen.choice.candidate);
+  return chosen.chooser->candidate(chosen.choice.candidate);
 }
 bool follows_choice(const Decision& decision) {
   if (decision.chosen.calls == nullptr) return false;
@@ -284,7 +289,7 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
   ChoiceClass& calls = *chosen.calls;
   if (chosen.teaches) {
     calls.times.take(heard);
-    heard.state = calls.chooser.state();
+    heard.state = chosen.chooser->state();
     heard.state_complement = static_cast<std::uint16_t>(~heard.state);
   } else {
     calls.overlap.bring(heard);
@@ -301,23 +306,23 @@ std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
   const Choice& choice = chosen.choice;
   if (!chosen.teaches) {
     if (choice.sampled &&
-        !calls.chooser.allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin))
+        !chosen.chooser->allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin))
       return Reason::inexact;
     if (choice.candidate == 0 || calls.chooses_by_file() || Overlap::runs(heard, number)) return {};
     return Reason::slower;
   }
   if (!all_know_the_same(heard)) {
-    calls.restart();
+    calls.restart(*chosen.chooser);
     return Reason::inexact;
   }
   calls.times.add_agreement(now_s() - chosen.agreement_s);
-  if (!calls.chooser.heard(heard, runs)) return Reason::inexact;
+  if (!chosen.chooser->heard(heard, runs)) return Reason::inexact;
   return {};
 }
 
 void disagree(const Chosen& chosen, const Heard& heard) noexcept {
   if (chosen.calls == nullptr || !chosen.teaches) return;
-  all_know_the_same(heard) ? chosen.calls->chooser.split() : chosen.calls->restart();
+  all_know_the_same(heard) ? chosen.chooser->split() : chosen.calls->restart(*chosen.chooser);
 }
 
 void took(const Chosen& chosen) noexcept {
@@ -348,11 +353,11 @@ Status ChoiceJudge::prepare(const CommState& state, const Chosen& chosen, const 
 Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome) {
   if (!is_judged_ || !outcome.ran) return outcome;
   const Result<GuardResult> result =
-      guarded_.judge(call, outcome, chosen.calls->chooser.calls().limit.value, false);
+      guarded_.judge(call, outcome, chosen.chooser->calls().limit.value, false);
   if (!result.ok()) return failed(result.status());
   const std::scoped_lock lock(state.mutex);
   if (guarded_.bytes() <= kMostKept) choices_of(state).judging = std::move(guarded_);
-  (void)chosen.calls->chooser.judged(std::max(result->error, 0.0));
+  (void)chosen.chooser->judged(std::max(result->error, 0.0));
   took(chosen);  // with judging
   if (!result->replaced) return outcome;
   outcome.status = result->delivered;

@@ -11,6 +11,8 @@ class ChoiceClass;  // choices.cpp
 
 struct Chosen {
   ChoiceClass* calls = nullptr;  // null: nothing was to be chosen
+  // Has chosen, and what `choice` names is in its list. The class may have another chooser by now.
+  Chooser* chooser = nullptr;
   // This rank has no memory for the class: MPI reduces, and all ranks begin the class again.
   bool lacks_memory = false;
   Choice choice;

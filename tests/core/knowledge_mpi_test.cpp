@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "tests/core/api.hpp"
@@ -29,6 +30,19 @@ class KnowledgeOfRun : public Api {
   }
   static constexpr std::size_t kCount = 16384;
   const Info lossy_{{"mpiq_method", "auto(error=0.3)"}};
+  const Info strict_{{"mpiq_method", "auto(error=0.001)"}};  // the file names bf16, which loses more
+  // Of a result, relative to the exact sum. Collective.
+  double error_of(const std::vector<float>& y, const std::vector<float>& x) const {
+    const std::vector<double> mine(x.begin(), x.end());
+    std::vector<double> sum(x.size());
+    MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(x.size()), MPI_DOUBLE, MPI_SUM, comm);
+    double off = 0, all = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      off += (y[i] - sum[i]) * (y[i] - sum[i]);
+      all += sum[i] * sum[i];
+    }
+    return std::sqrt(off / all);
+  }
   static std::uint64_t compressed(MPI_Comm on) {
     MPIQ_Stats s = MPIQ_STATS_INIT;
     EXPECT_EQ(MPIQ_Comm_get_stats(on, &s), MPI_SUCCESS);
@@ -52,7 +66,7 @@ TEST_F(KnowledgeOfRun, is_parsed_once_for_all_threads_and_communicators) {
   for (std::thread& thread : threads) thread.join();
   for (const KnowledgeFile* const by_thread : seen) EXPECT_EQ(by_thread, seen[0]);
   ASSERT_TRUE(seen[0]->lines.ok()) << seen[0]->lines.status().text();
-  EXPECT_EQ(seen[0]->lines->size(), 6u);
+  EXPECT_EQ(seen[0]->lines->size(), 8u);
   for (int i = 0; i < 3; ++i) {
     MPI_Comm other = MPI_COMM_NULL;
     MPI_Comm_dup(comm, &other);
@@ -122,6 +136,45 @@ TEST_F(KnowledgeOfRun, calls_that_overlap_are_exact_if_one_rank_s_data_lose_too_
     }
   }
   EXPECT_EQ(MPIQ_Request_free(&persistent), MPI_SUCCESS);
+}
+
+// The first call of a communicator finds the nodes. Then the class has another list of candidates, but the
+// persistent call of before keeps its method and the limit.
+TEST_F(KnowledgeOfRun, a_persistent_call_keeps_the_limit_when_the_nodes_are_known) {
+  std::vector<float> x = input<float>(kCount), y(kCount), z(kCount);
+  MPIQ_Request persistent = MPIQ_REQUEST_NULL, once = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, comm, strict_, &persistent),
+            MPI_SUCCESS);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(MPIQ_Start(&persistent), MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Wait(&persistent), MPI_SUCCESS);
+    EXPECT_LE(error_of(y, x), 0.001) << i;
+    ASSERT_EQ(MPIQ_Iallreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm, strict_, &once),
+              MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Wait(&once), MPI_SUCCESS);
+    EXPECT_LE(error_of(z, x), 0.001) << i;
+  }
+  EXPECT_EQ(MPIQ_Request_free(&persistent), MPI_SUCCESS);
+}
+
+// Rank 0 starts the second call, by the new list, before it hears the agreement of the first. The others hear
+// it first.
+TEST_F(KnowledgeOfRun, ranks_judge_a_call_alike_whatever_they_have_started_meanwhile) {
+  std::vector<float> x = input<float>(kCount), y(kCount), z(kCount);
+  MPIQ_Request first = MPIQ_REQUEST_NULL, second = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, comm, strict_, &first),
+            MPI_SUCCESS);
+  for (const double begin_s = now_s(); rank != 0 && now_s() - begin_s < 0.5;) {
+    int is_over = 0;
+    ASSERT_EQ(MPIQ_Test(&first, &is_over), MPI_SUCCESS);
+  }
+  ASSERT_EQ(MPIQ_Iallreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm, strict_, &second),
+            MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Wait(&first), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Wait(&second), MPI_SUCCESS);
+  EXPECT_LE(error_of(y, x), 0.001);
+  EXPECT_LE(error_of(z, x), 0.001);
+  EXPECT_TRUE(same_on_all_ranks(y));
 }
 
 }  // namespace
