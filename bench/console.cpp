@@ -46,6 +46,7 @@ std::string duration(double seconds) {
 }
 
 void print_header(const Options& o, const Topology& t, const std::string& mpi_library) {
+  if (o.format == Format::csv) return;
   const BuildInfo& build = build_info();
   const int ranks = static_cast<int>(t.ranks.size());
   std::string text =
@@ -77,6 +78,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
     text += "# reduce_scatter: the size counts the whole vector, which a rank gives; it gets a part\n";
   if (o.collective == mq::Collective::allgather)
     text += "# allgather: the size counts the whole vector, which a rank gets; it gives a part\n";
+  if (o.format == Format::osu) return print_out(text);
   text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
   text += fmt::format(
       "# algbw = size / time, busbw = algbw {}(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n",

@@ -114,6 +114,12 @@ Status read_memory(const std::string& text, Options& o) {
 Status read_sync(const std::string& text, Options& o) {
   return take_word(text, {Sync::barrier, Sync::round, Sync::none}, o.sync);
 }
+// The columns of OSU are over ranks, so the time of every rank is needed.
+Status read_format(const std::string& text, Options& o) {
+  MQ_TRY(take_word(text, {Format::table, Format::osu, Format::csv}, o.format));
+  o.keep_ranks = o.keep_ranks || o.format == Format::osu;
+  return {};
+}
 Status read_mode(const std::string& text, Options& o) {
   return take_second(text, "interleaved", "isolated", o.isolated);
 }
@@ -314,6 +320,9 @@ std::vector<OptionRow> make_table() {
        {},
        true},
       {kDense, "--phases", Flag{MQ_AT(phases)}, "", "print where the time of compressed methods went, too"},
+      {kVectors, "--format", Text{"table", read_format}, "",
+       "what to print: table; osu: at the end, as osu_allreduce -f (sets --keep-ranks); csv: every column of the result file"},
+      {kVectors, "-G,--graph", Flag{MQ_AT(graph)}, "", "draw times over sizes in the terminal, at the end"},
       {kAll, "--sync", Text{"barrier", read_sync}, "sync",
        "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left out; none: back to back",
        MQ_JSON(json_quote(name(o.sync)))},

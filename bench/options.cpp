@@ -43,6 +43,9 @@ Status check_together(const Options& o) {
     MQ_TRY(check_method(o, m));
   }
   if (o.isolated && o.min_speedup > 0) return usage("--min-speedup", "isolated methods have no speed-up");
+  if (o.format == Format::csv && (o.graph || o.phases))
+    return usage("--format",
+                 "csv is for programs: nothing else is printed, so --graph and --phases do not go with it");
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};
@@ -130,6 +133,10 @@ std::string what_to_do() {
 
 const char* name(Buffers buffers) {
   return buffers == Buffers::rotate ? "rotate" : buffers == Buffers::warm ? "warm" : "cold";
+}
+
+const char* name(Format format) {
+  return format == Format::table ? "table" : format == Format::osu ? "osu" : "csv";
 }
 
 const char* name(Place place) { return place == Place::host ? "host" : "cuda"; }

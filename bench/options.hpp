@@ -32,6 +32,10 @@ const char* name(Buffers buffers);  // the word of --buffers
 enum class Place : std::uint8_t { host, cuda };
 const char* name(Place place);  // the word of --memory
 
+// What is printed of each row: a line of a table, the text of osu_allreduce at the end, or a line of CSV.
+enum class Format : std::uint8_t { table, osu, csv };
+const char* name(Format format);  // the word of --format
+
 // Options of a sweep over sparse vectors.
 struct SparseOptions {
   std::vector<double> densities{0.01};
@@ -77,7 +81,9 @@ struct Options {
   double point_time_s = 2;  // per method of a point
   bool check = true;
   bool shuffle = true;
-  bool phases = false;  // print the phases; they are stored in any case
+  bool phases = false;            // print the phases; they are stored in any case
+  Format format = Format::table;  // osu has keep_ranks set
+  bool graph = false;             // draw times over sizes in characters, at the end
 
   // Where the results go.
   std::string output;

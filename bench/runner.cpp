@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
 #include "bench/orders.hpp"
+#include "bench/output.hpp"
 #include "bench/random.hpp"
 #include "bench/sparse_workload.hpp"
 #include "bench/stats.hpp"
@@ -74,6 +74,7 @@ class Sweep {
   // Rank 0 only.
   LockFile lock_;
   std::optional<Report> report_;
+  Output output_{options_};
   int exit_code_ = kDone;
 };
 
@@ -306,8 +307,7 @@ Status Sweep::record(const Point& point, const Circumstances& given, std::vector
   std::vector<Measurement> rows = tabulate(options_, point, c, std::move(outcomes));
   MQ_TRY(report_->add(rows));
   for (const Measurement& m : rows) {
-    print_row(m.row);
-    if (options_.phases) print_phases(m);
+    output_.add(m);
     if (m.row.status.str() == "ok") continue;
     const bool skipped = m.row.status.str() == "skipped";
     if (!skipped) exit_code_ = kPointFailed;
@@ -322,7 +322,7 @@ void Sweep::lead() {
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < points_.size(); ++i)
     if (!already_done(points_[i])) todo.push_back(i);
-  if (todo.size() < points_.size())
+  if (todo.size() < points_.size() && options_.format != Format::csv)
     print_out(fmt::format("# {} of {} points are in {}\n", points_.size() - todo.size(), points_.size(),
                           options_.output));
   Progress progress(todo.size());
@@ -337,6 +337,7 @@ void Sweep::lead() {
     do_point(todo[done]);
     longest = std::max(longest, now_s() - now);
   }
+  output_.finish();
   const bool left = done < todo.size();
   if (options_.is_link && !left)
     print_out(

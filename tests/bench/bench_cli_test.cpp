@@ -336,8 +336,10 @@ TEST(CommandLine, every_option_that_a_result_depends_on_is_stored_with_it) {
 
 TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do_not) {
   const std::string plain = config_json(parse({"allreduce"}).options);
-  EXPECT_EQ(plain,
-            config_json(parse({"allreduce", "-O", "x.h5", "--deadline", "5", "--resume=force"}).options));
+  EXPECT_EQ(
+      plain,
+      config_json(parse({"allreduce", "-O", "x.h5", "--deadline", "5", "--resume=force", "--format", "csv"})
+                      .options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "--seed", "2"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "-e", "1M"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "--matrix", "64"}).options));

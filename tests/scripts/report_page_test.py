@@ -2,6 +2,7 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/report_page_test.py
 """
+import html
 import os
 import re
 import unittest
@@ -14,7 +15,8 @@ from result_files import SMALL
 from results_test import point, sweep
 from scripts_common import ROOT
 
-from mpi_quant.report import advice, verdicts
+from mpi_quant.figures.selection import Selection
+from mpi_quant.report import advice, paste, verdicts
 from mpi_quant.results import reader
 
 CONDITION = "Only where what one call leaves out is added to the next (error feedback, as for gradients), use onebit "
@@ -153,6 +155,67 @@ class Verdicts(WithPage):
             self.assertIn("No verdict", verdicts.sentences(found, "MPI_Allreduce")[0])
         found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, status="simulated"))
         self.assertEqual(verdicts.sentences(found, "MPI_Allreduce")[0], "No verdict: all rows are simulated, and their times are virtual.")
+
+
+class Paste(WithPage):
+    """The line to paste is the first thing of the page, and there is none where nothing may be concluded."""
+
+    def gains(self, method, gains, error, **changes):
+        return [point(method, size, 1e-3 / value, speedup_lo=low, speedup=value, speedup_hi=high, err_rel_l2=error, **changes)
+                for size, (low, value, high) in zip((64 * KIB, MIB, 16 * MIB), gains)]
+
+    def dense(self, **changes):
+        return [point("mpi", size, 1e-3, **changes) for size in (64 * KIB, MIB, 16 * MIB)]
+
+    def lines(self, rows, *arguments):
+        """(the lines to paste, the text before the contents)."""
+        page = self.page(self.file(rows), *arguments)
+        before = page[:page.index("<nav>")]
+        found = [html.unescape(line) for line in re.findall("<pre><code>(.*?)</code></pre>", before)]
+        return found, " ".join(html.unescape(re.sub("<[^>]+>", " ", before[before.index("<h1>"):])).split())
+
+    def test_one_line_for_any_program_and_one_for_training(self):
+        faster, much = [(0.9, 1, 1.1), (1.9, 2, 2.1), (1.9, 2, 2.1)], [(4, 5, 6)] * 3
+        found, text = self.lines(self.dense() + self.gains("bf16", faster, 0.002) + self.gains("onebit", much, 0.6, feedback=1))
+        end = 16 * MIB + 1
+        self.assertEqual(found, [f"mpiq-run --policy '1M-{end} @2 f32: bf16' ./app",
+                                 f"mpiq-run --policy '64K-{end} @2 f32: onebit feedback=address' ./app"])
+        self.assertIn("2 ranks, f32: bf16: speed-up 2 [1.9, 2.1] at 1 MiB to 2 [1.9, 2.1] at 16 MiB, relative L2 error of one call 0.002.", text)
+        self.assertIn("every result right to 1 %", text)
+
+    def test_what_was_measured_without_feedback_says_nothing_of_training(self):
+        found, _ = self.lines(self.dense() + self.gains("onebit", [(4, 5, 6)] * 3, 0.6, feedback=0))
+        self.assertEqual(found, [])
+
+    def test_networks_have_lines_of_their_own(self):
+        def on(link, method, size, seconds, gain):
+            return point(method, size, seconds, link=link, key=f"{link}-{method}-{size}", base_key=f"{link}-mpi-{size}", err_rel_l2=0.002,
+                         speedup_lo=gain, speedup=gain, speedup_hi=gain)
+        rows = [on(link, name, size, 1e-3 / gain, gain) for link, method in (("slow", "bf16"), ("fast", "int8"))
+                for size in (64 * KIB, MIB) for name, gain in (("mpi", 1), (method, 2))]
+        found, text = self.lines(rows)
+        self.assertEqual([line.split(": ")[1] for line in found], ["int8' ./app", "bf16' ./app"])
+        self.assertLess(text.index("On fast, normal input"), text.index("On slow, normal input"))
+
+    def test_nothing_is_to_be_pasted_where_nothing_may_be_concluded(self):
+        wide = self.gains("bf16", [(2.93, 8.65, 458)] * 3, 0.002)
+        alone = self.gains("bf16", [(0.9, 1, 1.1), (1.9, 2, 2.1), (0.9, 1, 1.1)], 0.002)
+        over = self.gains("bf16", [(1.9, 2, 2.1)] * 3, 0.002, oversubscribed=1)
+        for rows, why in ((wide, "intervals are too wide, such as 8.65 [2.93, 458] of bf16 at 64 KiB"), (alone, "no method within this error is worth it"),
+                          (over, "more ranks than cores")):
+            found, text = self.lines(self.dense() + rows)
+            self.assertEqual(found, [], why)
+            self.assertIn("No policy: keep MPI as it is.", text)
+            self.assertIn(why, text)
+
+    def test_nothing_is_to_be_pasted_of_a_busy_machine(self):
+        points = self.dense() + self.gains("bf16", [(1.9, 2, 2.1)] * 3, 0.002)
+        selection = Selection([reader.read(self.file(points))], [], "")
+        for load, some in ((12.0, False), (2.5, True)):
+            selection.results[0].attrs["loads"] = [("node1", load, 2)]
+            first = next(paste.lines(selection))
+            self.assertEqual(bool(first.rules), some)
+            self.assertEqual("its load was 12 on 2 cores" in " ".join(first.why), not some)
 
 
 class Report(WithPage):

@@ -193,6 +193,30 @@ class Compare(WithFiles):
         self.compare(a, b, *key, "--max-slower", "10.1")
         self.compare(a, b, *key, "--max-slower", "9.9", code=1)
 
+    def test_json_says_what_the_exit_code_says(self):
+        out = self.path("compare.json")
+        for b, code in ((SMALL, 0), (self.scaled(1.3), 1)):
+            self.compare(SMALL, b, "--json", out, code=code)
+            with open(out, encoding="utf-8") as file:
+                found = json.load(file)
+            self.assertEqual((found["schema"], found["version"], found["exit_code"], found["problem"], len(found["rows"])), ("mpi_quant.compare", 1, code, "", 18))
+            self.assertEqual(any(row["too_slow"] for row in found["rows"]), code == 1)
+            self.assertEqual(len({row["name"] for row in found["rows"]}), 18, "names tell rows apart")
+            for row in found["rows"]:
+                self.assertAlmostEqual(row["value"], row["ratio"] * row["a_s"])
+                self.assertEqual(row["unit"], "s")
+                self.assertRegex(row["range"], r"^\+- [\d.e-]+$")
+                self.assertEqual(row["verdict"] == "slower", row["ratio_low"] > 1)
+
+    def test_json_says_why_nothing_was_compared(self):
+        out = self.path("compare.json")
+        self.compare(OVER, OVER, "--json", out, code=2)
+        with open(out, encoding="utf-8") as file:
+            found = json.load(file)
+        self.assertEqual((found["exit_code"], found["rows"]), (2, []))
+        self.assertIn("more ranks than processors", found["problem"])
+        self.compare(SMALL, SMALL, "--json", self.path("none", "x.json"), code=2)
+
     def test_rows_of_one_file_are_listed(self):
         part = self.part(list(range(3)), "part.h5")
         out = self.compare(SMALL, part)

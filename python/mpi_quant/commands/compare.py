@@ -3,21 +3,25 @@ all that was set is the same, but for the commit and the number of the launch.
 
 A time is the median of a row; of at least six launches the median of their medians. The interval of the ratio goes from the lower
 end of B's 95 % interval over the upper end of A's to the upper over the lower: a verdict needs intervals that do not overlap.
-Exits 0 if no row is slower by more than --max-slower, 1 if one is, 2 if the files cannot be compared.
+Exits 0 if no row is slower by more than --max-slower, 1 if one is, 2 if the files cannot be compared. --json writes the same for programs
+that watch times from commit to commit. Its list `rows` has name, unit, value (the time of B) and range, as github-action-benchmark takes
+them for customSmallerIsBetter.
 """
 import argparse
 import dataclasses
+import json
 import sys
 
 import numpy as np
 
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, text_output
 from mpi_quant.results import reader, schema, whole_files
 from mpi_quant.results.reader import ResultsError
 
 BROKEN_PIPE = 2  # exit code where the reader of the output has closed it: nothing is known
 COLUMNS = (*schema.VARIABLES, "data", "input", "lists")
 LAUNCHES = 6  # with this many, the median over launches has a 95 % interval
+JSON_SCHEMA, JSON_VERSION = "mpi_quant.compare", 1
 HEAD = ("method", "bytes", "ranks", "link", "A", "B", "B/A", "95 % interval", "verdict")
 
 
@@ -74,14 +78,37 @@ def verdict(low, high):
     return "slower" if low > 1 else "faster" if high < 1 else "no difference"
 
 
+def size_of(rows, place):
+    return reader.bytes_label(int(rows["bytes"][0])) + (" in place" if place else "")
+
+
 def cells(key, a, b):
-    """A line of the table, and the lower end of the interval of the ratio."""
+    """A line of the table."""
     method, place, ranks, link = name(key)
     middle, low, high = ratio(a, b)
-    size = reader.bytes_label(int(a["bytes"][0])) + (" in place" if place else "")
+    size = size_of(a, place)
     times = [reader.seconds_label(float(np.median(rows["t_median_s"]))) +
              (f" ({len(rows)} launches)" if len(rows) > 1 else "") for rows in (a, b)]
-    return (method, size, ranks, link, *times, f"{middle:.3f}", f"{low:.3f} .. {high:.3f}", verdict(low, high)), low
+    return (method, size, ranks, link, *times, f"{middle:.3f}", f"{low:.3f} .. {high:.3f}", verdict(low, high))
+
+
+def number(value):
+    """A number for JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def record(key, a, b, slowest):
+    """The same as an object of the JSON file."""
+    values = dict(zip(COLUMNS, key))
+    method, place, ranks, link = name(key)
+    (time_a, *_), (time_b, low_b, high_b) = ((reader.over_launches(r, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")) for r in (a, b))
+    middle, low, high = ratio(a, b)
+    half = (high_b - low_b) / 2
+    return {"name": ", ".join(w for w in (str(values["collective"]), method, size_of(a, place), f"{ranks} ranks", link) if w), "unit": "s",
+            "value": number(time_b), "range": f"+- {half:.3g}" if np.isfinite(half) else "",
+            "method": str(values["method"]), "bytes": int(a["bytes"][0]), "ranks": int(values["ranks"]), "link": link,
+            "a_s": number(time_a), "ratio": number(middle), "ratio_low": number(low), "ratio_high": number(high), "launches_a": len(a), "launches_b": len(b),
+            "verdict": verdict(low, high), "too_slow": bool(low > slowest)}
 
 
 def described(letter, attrs):
@@ -104,15 +131,14 @@ def alone(letter, key, rows, others):
         status = str(others["status"][0])
         note = others["note"][0] if "note" in others.dtype.names else ""
         why = f", {status} in the other" + (f" ({note})" if note else "")
-    size = reader.bytes_label(int(rows["bytes"][0])) + (" in place" if place else "")
+    size = size_of(rows, place)
     collective = key[COLUMNS.index("collective")]
     method = method if collective == schema.ALLREDUCE else f"{collective}, {method}"
     return f"only in {letter}{why}: {method}, {size}, {ranks} ranks, {link or 'no link named'}"
 
 
 def compare(a, b, slowest):
-    """Prints the table and returns the number of rows that are slower than allowed. Raises ResultsError if the times must not
-    be compared."""
+    """Prints the table and returns the rows as record makes them. Raises ResultsError if the times must not be compared."""
     times = [{key: timed(rows) for key, rows in side.rows.items() if len(timed(rows))} for side in (a, b)]
     both = sorted(set(times[0]) & set(times[1]), key=str)
     refused = [(key, why) for key in both for why in (bad(times[0][key]) or bad(times[1][key]),) if why]
@@ -120,13 +146,11 @@ def compare(a, b, slowest):
         raise ResultsError(f"{len(refused)} rows have no times to be compared, for one {' '.join(name(refused[0][0]))}: "
                            f"{refused[0][1]}; choose others with --where")
     print(described("A", a.attrs), described("B", b.attrs), sep="\n")
-    tables, over = {}, []
+    tables, records = {}, []
     first = [COLUMNS.index(column) for column in ("link", "ranks", "count")]
     for key in sorted(both, key=lambda k: (*(k[i] for i in first), str(k))):
-        line, low = cells(key, times[0][key], times[1][key])
-        tables.setdefault(key[COLUMNS.index("collective")], []).append(line)
-        if low > slowest:
-            over.append(line)
+        tables.setdefault(key[COLUMNS.index("collective")], []).append(cells(key, times[0][key], times[1][key]))
+        records.append(record(key, times[0][key], times[1][key], slowest))
     for collective, lines in tables.items():
         print(*([collective + ":"] if list(tables) != [schema.ALLREDUCE] else []), aligned([HEAD, *lines]), sep="\n")
     for letter, mine, other, side in (("A", times[0], times[1], b), ("B", times[1], times[0], a)):
@@ -136,8 +160,18 @@ def compare(a, b, slowest):
         raise ResultsError(f"{a.attrs['file']} and {b.attrs['file']}: no row is in both")
     if any(len(times[i][key]) < LAUNCHES for i in (0, 1) for key in both):
         print(f"Rows of fewer than {LAUNCHES} launches: what differs from launch to launch is not in their intervals.")
-    print(f"{command_line.program()}: {len(both)} rows in both, {len(over)} slower than {slowest:g} times A")
-    return len(over)
+    print(f"{command_line.program()}: {len(both)} rows in both, {sum(r['too_slow'] for r in records)} slower than {slowest:g} times A")
+    return records
+
+
+def write_json(path, letters, options, code, records, problem):
+    """The JSON file; nothing without a path. letters: A and B as described says them, as far as the files could be read."""
+    if path is None:
+        return
+    with text_output.place(path) as out:
+        json.dump({"schema": JSON_SCHEMA, "version": JSON_VERSION, "files": letters, "max_slower_percent": options.max_slower, "where": options.where,
+                   "exit_code": code, "problem": problem, "rows": records}, out, indent=1, allow_nan=False, ensure_ascii=False)
+        out.write("\n")
 
 
 def main(arguments):
@@ -149,12 +183,27 @@ def main(arguments):
     parser.add_argument("--max-slower", type=float, default=0.0, metavar="PCT",
                         help="a row fails if the lower end of its ratio's interval is above 1 + PCT/100 [%(default)g]")
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
+    parser.add_argument("--json", metavar="OUT.json", help="write it for programs, too, with what the exit code says; also where it is 2")
     options = parser.parse_args(arguments)
     if not options.max_slower >= 0:
         parser.error(f"--max-slower {options.max_slower}: a percentage, at least 0")
     try:
-        sides = [read(path, options.where) for path in (options.a, options.b)]
-        return 1 if compare(*sides, 1 + options.max_slower / 100) else 0
-    except (ResultsError, OSError) as problem:
+        return judged(options)
+    except OSError as problem:
         print(f"{command_line.program()}: {problem}", file=sys.stderr)
         return 2
+
+
+def judged(options):
+    """Compares, writes the JSON file and returns the exit code."""
+    letters, records, problem = [], [], ""
+    try:
+        sides = [read(path, options.where) for path in (options.a, options.b)]
+        letters = [described(letter, side.attrs) for letter, side in zip("AB", sides)]
+        records = compare(*sides, 1 + options.max_slower / 100)
+        code = 1 if any(r["too_slow"] for r in records) else 0
+    except ResultsError as found:
+        problem, code = str(found), 2
+        print(f"{command_line.program()}: {problem}", file=sys.stderr)
+    write_json(options.json, letters, options, code, records, problem)
+    return code

@@ -7,7 +7,7 @@ import numpy as np
 from mpi_quant.figures.look import DTYPES, order
 from mpi_quant.figures.register import PLOTS, good, summarise
 from mpi_quant.figures.selection import PLACES, commit, mpi_version, span, words
-from mpi_quant.report import html_parts as h, training_part, verdicts
+from mpi_quant.report import html_parts as h, paste, training_part, verdicts
 from mpi_quant.results import reader
 from mpi_quant.results.schema import ALLREDUCE, noun_of
 
@@ -252,7 +252,7 @@ def build(sources, title):
     commits = words(commit(r.attrs) for r in selection.results)
     head = [f"<h1>{h.text(title)}</h1>", h.paragraph(", ".join(part for part in (
         hosts and f"host {hosts}", words(mpi_version(r.attrs) for r in selection.results), f"commit {commits}",
-        words(str(r.attrs.get("created_utc", ""))[:10] for r in selection.results)) if part), "soft")]
+        words(str(r.attrs.get("created_utc", ""))[:10] for r in selection.results)) if part), "soft"), *paste.part(selection)]
     body = [h.heading(2, "Verdict"), *verdict_part(selection)]
     doubts = cautions(selection)
     if doubts:

@@ -17,6 +17,7 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1
 h3, h4 { font-size: 1rem; margin: 1.4rem 0 .4rem; } p { margin: .4rem 0; } .soft, figcaption, dt { color: var(--soft); }
 .verdict { border-left: .35rem solid var(--good); background: var(--tint); padding: .6rem 1rem; margin: .8rem 0; }
 .verdict.none { border-color: var(--soft); } .verdict strong { font-size: 1.08rem; }
+pre { overflow-x: auto; margin: .4rem 0; padding: .5rem .7rem; border: 1px solid var(--line); background: var(--paper); }
 figure { margin: 1.2rem 0 2rem; } figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; background: #fff; }
 figcaption { margin-top: .3rem; }
 nav ul { margin: 0; padding-left: 1.3rem; columns: 2; } nav a { color: inherit; }
@@ -43,6 +44,11 @@ def text(value):
 
 def paragraph(words, css=""):
     return f"<p{_css(css)}>{text(words)}</p>"
+
+
+def code(line):
+    """A line to copy."""
+    return f"<pre><code>{text(line)}</code></pre>"
 
 
 def _css(css):

@@ -128,18 +128,28 @@ def _groups(points, of):
                 yield (ranks, str(dtype)), rows
 
 
+def judged_group(collective, ranks, dtype, rows, baselines, limit, files=()):
+    """The group of rows that were measured with one number of ranks and one type. Parameters as those of verdicts.judge."""
+    judged = verdict.judge(rows, baselines, files)
+    if not judged.why:  # also those at which no method has a good row
+        judged.sizes = sorted(set(rows["bytes"].tolist()))
+    wide = [(method, p) for method, p in judged.wide() if may_be_chosen(limit, method, p)]
+    return Group(collective, ranks, dtype, rows, judged.sizes, {} if judged.why else choose(judged, limit), wide, judged.why)
+
+
+def without_feedback(rows):
+    """Whether a compressed method was measured without feedback, so that what it takes with it is not known."""
+    return bool((rows["feedback"][~reader.dense(rows)] == 0).any())
+
+
 def measured_groups(results, where, limit):
     """The groups of measured files."""
     baseline = BEST_DENSE if all(r.samples is not None for r in results) else None
     for collective, selection in _selections(results, where, baseline):
         for key, rows in _groups(selection.points, "rows"):
-            if limit == FEEDBACK and (rows["feedback"][~reader.dense(rows)] == 0).any():
+            if limit == FEEDBACK and without_feedback(rows):
                 raise PlotError("methods were measured without feedback, so what they take with it is not known")
-            judged = verdict.judge(rows, selection.base_methods())
-            if not judged.why:  # also those at which no method has a good row
-                judged.sizes = sorted(set(rows["bytes"].tolist()))
-            wide = [(method, p) for method, p in judged.wide() if may_be_chosen(limit, method, p)]
-            yield Group(collective, *key, rows, judged.sizes, choose(judged, limit), wide, judged.why)
+            yield judged_group(collective, *key, rows, selection.base_methods(), limit)
 
 
 def simulated_groups(results, where, limit, errors):
@@ -234,9 +244,24 @@ def group_words(group):
 
 
 def window_words(window, is_simulated):
+    return "# " + gain_words(window, is_simulated)
+
+
+def gain_words(window, is_simulated=False):
+    """'bf16: speed-up 1.9 [1.9, 2] at 64 KiB to 2.1 [2, 2.1] at 64 MiB, relative L2 error of one call 0.0017'."""
     found = verdict.Candidate(window.method, window.points, window.points[0]["bytes"], window.points[-1]["bytes"])
     measured_elsewhere = " (measured with other ranks)" if is_simulated and found.errors else ""
-    return f"# {window.method}: speed-up {verdict.gain_words(found)}, {verdict.error_words(found)}{measured_elsewhere}"
+    return f"{window.method}: speed-up {verdict.gain_words(found)}, {verdict.error_words(found)}{measured_elsewhere}"
+
+
+def rule_text(group, window, limit):
+    """The rule for a window, as policies have it; '' if all its sums are below the least that a rule may reach."""
+    first = max(window.points[0]["bytes"], SMALLEST)
+    if window.end <= first:
+        return ""
+    small = " small" if first < SMALL else ""
+    feedback = " feedback=address" if limit == FEEDBACK and not window.is_exact() else ""
+    return f"{group.collective}{size_text(first)}-{size_text(window.end)} @{group.ranks} {group.dtype}{small}: {window.method}{feedback}"
 
 
 def policy_lines(groups, results, where, limit):
@@ -249,16 +274,11 @@ def policy_lines(groups, results, where, limit):
         for method, point in group.wide:
             yield f"# Not judged, because the interval is too wide: {method} at {verdict.bytes_words(point['bytes'])}, {verdict.ratio_words(point)}"
         for window in group.windows():
-            first = max(window.points[0]["bytes"], SMALLEST)
             yield window_words(window, group.is_simulated)
-            if window.end <= first:
-                yield f"# No rule: sums below {verdict.bytes_words(SMALLEST)} are MPI's own."
-                continue
-            small = " small" if first < SMALL else ""
-            feedback = " feedback=address" if limit == FEEDBACK and not window.is_exact() else ""
-            if feedback and group.collective == "allgather ":
+            rule = rule_text(group, window, limit)
+            if rule.endswith(" feedback=address") and group.collective == "allgather ":
                 yield "# For vectors that hold changes only, not for parameters: feedback adds what earlier calls left out."
-            yield f"{group.collective}{size_text(first)}-{size_text(window.end)} @{group.ranks} {group.dtype}{small}: {window.method}{feedback}"
+            yield rule or f"# No rule: sums below {verdict.bytes_words(SMALLEST)} are MPI's own."
 
 
 def _seconds(rows, method, size):

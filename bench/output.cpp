@@ -1,0 +1,208 @@
+#include "bench/output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "bench/build_info.hpp"
+#include "bench/console.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr double kMicro = 1e6;
+
+// The collective as programs of the OSU Micro-Benchmarks call it.
+const char* osu_name(const Options& o) {
+  return o.collective == mq::Collective::reduce_scatter ? "Reduce_scatter"
+         : o.collective == mq::Collective::allgather    ? "Allgather"
+                                                        : "Allreduce";
+}
+
+bool has_time(const PointRow& r) { return r.reps > 0 && std::isfinite(r.t_median_s); }
+
+std::string quoted(std::string text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  for (std::size_t at = text.find('"'); at != std::string::npos; at = text.find('"', at + 2))
+    text.insert(at, 1, '"');
+  return "\"" + text + "\"";
+}
+
+template <class T>
+T value_at(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+template <class T>
+std::string integer(const std::byte* at) {
+  const T value = value_at<T>(at);
+  return std::is_signed_v<T> && value == static_cast<T>(-1) ? "" : fmt::format("{}", +value);
+}
+
+std::string cell(const Column& column, const std::byte* at) {
+  switch (column.type) {
+    case ColumnType::i8: return integer<std::int8_t>(at);
+    case ColumnType::i16: return integer<std::int16_t>(at);
+    case ColumnType::i32: return integer<std::int32_t>(at);
+    case ColumnType::i64: return integer<std::int64_t>(at);
+    case ColumnType::u64: return integer<std::uint64_t>(at);
+    case ColumnType::f64: {
+      const double value = value_at<double>(at);
+      return std::isnan(value) ? "" : fmt::format("{}", value);
+    }
+    case ColumnType::text: {
+      const char* const text = reinterpret_cast<const char*>(at);
+      return quoted(std::string(text, std::find(text, text + column.bytes, '\0')));
+    }
+  }
+  return "";
+}
+
+template <class Text>
+std::string csv(const Text& text_of) {
+  std::string line;
+  for (const Column& column : columns_of<PointRow>()) line += (line.empty() ? "" : ",") + text_of(column);
+  return line + "\r\n";
+}
+
+// A logarithmic axis of some cells from one value to another.
+struct Axis {
+  double first, last;
+  int cells;
+  int at(double value) const {
+    if (last <= first) return 0;
+    return static_cast<int>(std::lround(std::log(value / first) / std::log(last / first) * (cells - 1)));
+  }
+};
+
+// The picture of the rows of one number of ranks and one type.
+std::string picture(const std::vector<const PointRow*>& rows) {
+  constexpr int kAcross = 61, kUp = 17, kLabel = 11;
+  Axis x{static_cast<double>(rows[0]->bytes), 0, kAcross}, y{rows[0]->t_median_s, 0, kUp};
+  std::vector<std::string> methods;
+  for (const PointRow* r : rows) {
+    x = {std::min(x.first, static_cast<double>(r->bytes)), std::max(x.last, static_cast<double>(r->bytes)),
+         kAcross};
+    y = {std::min(y.first, r->t_median_s), std::max(y.last, r->t_median_s), kUp};
+    if (std::find(methods.begin(), methods.end(), r->method.str()) == methods.end())
+      methods.push_back(r->method.str());
+  }
+  std::vector<std::string> lines(kUp, std::string(kAcross, ' '));
+  const auto letter = [&](const std::string& method) {
+    const auto number = std::find(methods.begin(), methods.end(), method) - methods.begin();
+    return static_cast<char>(number < 26 ? 'a' + number : 'A' + number % 26);
+  };
+  for (const PointRow* r : rows) {
+    char& there = lines[static_cast<std::size_t>(kUp - 1 - y.at(r->t_median_s))]
+                       [static_cast<std::size_t>(x.at(static_cast<double>(r->bytes)))];
+    there = there == ' ' ? letter(r->method.str()) : '*';
+  }
+  std::string text =
+      fmt::format("#\n# time over size, {} ranks, {}; both axes logarithmic; * is more than one\n",
+                  rows[0]->ranks, rows[0]->dtype.str());
+  for (int i = 0; i < kUp; ++i) {
+    std::string& line = lines[static_cast<std::size_t>(i)];
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += fmt::format("# {:>{}} |{}\n",
+                        i == 0         ? duration(y.last)
+                        : i == kUp - 1 ? duration(y.first)
+                                       : "",
+                        kLabel, line);
+  }
+  const std::string from = human_size(static_cast<std::uint64_t>(x.first));
+  text +=
+      fmt::format("# {:>{}} +{:-<{}}\n# {:>{}}  {}{:>{}}\n", "", kLabel, "", kAcross, "", kLabel, from,
+                  human_size(static_cast<std::uint64_t>(x.last)), kAcross - static_cast<int>(from.size()));
+  for (const std::string& method : methods)
+    text += fmt::format("# {:>{}}  {} {}\n", "", kLabel, letter(method), method);
+  return text;
+}
+
+}  // namespace
+
+std::string csv_head() {
+  return csv([](const Column& column) { return std::string(column.name); });
+}
+
+std::string csv_line(const PointRow& row) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&row);
+  return csv([&](const Column& column) { return cell(column, bytes + column.offset); });
+}
+
+std::string graph_text(const std::vector<PointRow>& rows) {
+  std::map<std::tuple<int, std::string>, std::vector<const PointRow*>> pictures;
+  for (const PointRow& r : rows)
+    if (has_time(r)) pictures[{r.ranks, r.dtype.str()}].push_back(&r);
+  std::string text;
+  for (const auto& [key, own] : pictures) text += picture(own);
+  return text;
+}
+
+// Columns as osu_allreduce -f has them: each rank has the mean of its repetitions, and of these means there
+// are the mean, the least and the greatest over ranks.
+std::string Output::osu_text() const {
+  std::map<std::tuple<int, std::string, std::string>, std::vector<const Row*>> tables;
+  for (const Row& r : rows_) tables[{r.row.ranks, r.row.dtype.str(), r.row.method.str()}].push_back(&r);
+  std::string text;
+  for (auto& [key, rows] : tables) {
+    const auto& [ranks, dtype, method] = key;
+    std::sort(rows.begin(), rows.end(),
+              [](const Row* a, const Row* b) { return a->row.bytes < b->row.bytes; });
+    text += fmt::format("\n# MPI {} Latency Test, mpiq-bench {}, method {}, {} ranks, {}\n",
+                        osu_name(*options_), build_info().version, method, ranks, dtype);
+    text += fmt::format("{:<10}{:>20}{:>20}{:>20}{:>12}\n", "# Size", "Avg Latency(us)", "Min Latency(us)",
+                        "Max Latency(us)", "Iterations");
+    for (const Row* r : rows) {
+      const PointRow& row = r->row;
+      if (row.oversubscribed == 1)
+        text += fmt::format("# {}: more ranks than CPUs, no timing\n", row.bytes);
+      else if (row.status.str() == "ok" && has_time(row))
+        text += fmt::format("{:<10}{:>20.2f}{:>20.2f}{:>20.2f}{:>12}\n", row.bytes, r->avg_s * kMicro,
+                            r->min_s * kMicro, r->max_s * kMicro,
+                            static_cast<std::int64_t>(row.reps) * std::max(row.batch, 1));
+      else
+        text += fmt::format("# {}: {}: {}\n", row.bytes, row.status.str(), row.note.str());
+    }
+  }
+  return text;
+}
+
+void Output::add(const Measurement& m) {
+  if (options_->format == Format::table) {
+    print_row(m.row);
+    if (options_->phases) print_phases(m);
+  } else if (options_->format == Format::csv) {
+    print_out((rows_.empty() ? csv_head() : "") + csv_line(m.row));
+  }
+  Row kept{m.row, kUnknown, kUnknown, kUnknown};
+  if (const std::size_t ranks = m.valid.empty() ? 0 : m.t_rank.size() / m.valid.size(); ranks > 0) {
+    std::vector<double> sums(ranks, 0);
+    for (std::size_t k = 0; k < m.valid.size(); ++k)
+      for (std::size_t r = 0; r < ranks && m.valid[k] != 0; ++r) sums[r] += m.t_rank[k * ranks + r];
+    const auto valid =
+        static_cast<double>(std::count_if(m.valid.begin(), m.valid.end(), [](auto v) { return v != 0; }));
+    double all = 0;
+    for (const double sum : sums) all += sum / valid;
+    kept.avg_s = all / static_cast<double>(ranks);
+    kept.min_s = *std::min_element(sums.begin(), sums.end()) / valid;
+    kept.max_s = *std::max_element(sums.begin(), sums.end()) / valid;
+  }
+  rows_.push_back(kept);
+}
+
+void Output::finish() const {
+  if (options_->format == Format::osu) print_out(osu_text());
+  if (!options_->graph) return;
+  std::vector<PointRow> rows;
+  for (const Row& r : rows_) rows.push_back(r.row);
+  print_out(graph_text(rows));
+}
+
+}  // namespace mq::bench

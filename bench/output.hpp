@@ -1,0 +1,40 @@
+// What a sweep prints on standard output, as --format says: a table for people, the text of osu_allreduce, or
+// CSV. And what -G draws below it. Only rank 0 has one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/options.hpp"
+#include "bench/report.hpp"
+
+namespace mq::bench {
+
+class Output {
+ public:
+  explicit Output(const Options& options) : options_(&options) {}
+  // Prints what belongs to a row at once. The row is kept for the end.
+  void add(const Measurement& measurement);
+  // Prints what is made of all rows that were added.
+  void finish() const;
+
+ private:
+  struct Row {
+    PointRow row;
+    double avg_s, min_s, max_s;  // over ranks, of the mean of each rank's repetitions
+  };
+  std::string osu_text() const;
+  const Options* options_;
+  std::vector<Row> rows_;
+};
+
+// The names of all columns of the result file, and the cells of one row: every digit of a number, nothing
+// where a value is unknown. Lines end as RFC 4180 says.
+std::string csv_head();
+std::string csv_line(const PointRow& row);
+
+// Times over sizes in characters, both axes logarithmic: a letter for each method, '*' where two meet. A
+// picture for each number of ranks and type. Rows without a time are left out; "" if no row has one.
+std::string graph_text(const std::vector<PointRow>& rows);
+
+}  // namespace mq::bench
