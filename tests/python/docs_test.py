@@ -10,7 +10,7 @@ from common import WORLD, OnAllRanks, main, rendezvous
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 # What is in a block: the module without which it is left out.
-NEEDS = {"results.open": "h5py", "plots.": "matplotlib"}
+NEEDS = {"results.open": "h5py", "plots.": "matplotlib", "mq.jax": "jax"}
 
 
 class Page(OnAllRanks):
