@@ -28,7 +28,7 @@ _PLACES = {
     "bcast": "_roots", "iallreduce": "_call", "library_info": "_state", "options": "_call", "reduce": "_roots", "reduce_scatter": "_parts", "residuals": "_residuals", "set_policy": "_state",
     "sparse_allreduce": "_sparse", "sparse_sum": "_sparse", "sparse_union": "_sparse", "stats": "_state", "wire_bound": "_state",
 }
-_MODULES = ("plots", "preload", "results", "torch")
+_MODULES = ("jax", "plots", "preload", "results", "torch")
 
 __all__ = [
     "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "bcast", "iallreduce", "library_info", "options", "plots", "preload", "reduce", "reduce_scatter", "residuals",

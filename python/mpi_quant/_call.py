@@ -138,7 +138,11 @@ def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     Raises Error on all ranks if their calls differ or the library cannot make the call. Raises TypeError for an array that cannot
     be used in place; the other ranks get an Error. Other threads run while the call waits.
     """
-    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op)
+    return allreduce_by(words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op), x, out, comm)
+
+
+def allreduce_by(words: Words, x: Any, out: Any, comm: Any) -> Any:
+    """allreduce with the info keys of words_of."""
     functions = library().functions
     prepared = _Prepared(x, out, comm, words)
     check(prepared.run(functions.MPIQ_Allreduce))

@@ -5,7 +5,6 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import contextlib
-import hashlib
 import queue
 import threading
 import time
@@ -17,10 +16,13 @@ import torch.distributed as dist
 from mpi4py import MPI
 
 from mpi_quant import _call, _residuals
+from mpi_quant._groups import key_of
 from mpi_quant._library import Error, communicator
+from mpi_quant._shards import AllGather, BetweenNodes, ReduceScatter, Shards, between_nodes
+
+__all__ = ["AllGather", "BetweenNodes", "ReduceScatter", "Scaler", "Shards", "State", "between_nodes", "ddp_hook"]
 
 _NAP = 50e-6  # seconds between two tests of a waiting rank, which leaves its core to others
-_MAX_KEY = 63
 
 
 class Scaler(Protocol):
@@ -134,10 +136,7 @@ class State:
 
     def key(self, parameter: torch.Tensor) -> str:
         """The key of a parameter's gradient: its name, shortened with a hash if it is long."""
-        name: str = self._names[id(parameter)]
-        if len(name.encode()) <= _MAX_KEY:
-            return name
-        return f"{name.encode()[-40:].decode(errors='ignore')}:{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
+        return key_of(self._names[id(parameter)])
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The average of a bucket's gradients. What ddp_hook calls."""

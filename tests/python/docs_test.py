@@ -10,7 +10,7 @@ from common import WORLD, OnAllRanks, main, rendezvous
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 # What is in a block: the module without which it is left out.
-NEEDS = {"results.open": "h5py", "plots.": "matplotlib"}
+NEEDS = {"results.open": "h5py", "plots.": "matplotlib", "mq.jax": "jax", "fully_shard": "torch.distributed.tensor"}
 
 
 class Page(OnAllRanks):
@@ -37,7 +37,7 @@ class Page(OnAllRanks):
         self.assert_same_bits(names["dense"])
         np.testing.assert_array_equal(names["mine"], np.array([2, 1, 2], np.float32)[:, None] * WORLD.size * np.ones(16))
         self.assertEqual(names["state"].step, 4)
-        self.assert_same_bits(np.concatenate([p.detach().numpy().ravel() for p in names["model"].parameters()]))
+        self.assert_same_bits(np.concatenate([p.detach().numpy().ravel() for p in names["ddp"].parameters()]))
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Wheel(unittest.TestCase):
         path, words = os.path.join(ROOT, "python"), []
         if IS_ABI:  # by a stand-in for mpi4py
             path, words = f"{PYTHON}/stand_in:{path}", [f"TEST_MPI={VENV}/lib/libmpi_abi.so.1"]
-        for name in ("allreduce", "parts", "roots"):
+        for name in ("allreduce", "parts", "roots", *(["jax"] if WHEEL == "mpich" else [])):  # versions.txt
             done = launch(2, f"PYTHONPATH={path}", f"MPIQ_LIBRARY_DIR={self.libraries}", *words, os.path.join(VENV, "bin", "python"),
                           os.path.join(PYTHON, f"{name}_test.py"))
             self.assert_ran(done, name)
