@@ -253,7 +253,7 @@ def plan_and_submit(request):
     if not request.wait:
         return 0
     wait_for_end(record["job_name"])
-    return _places.mpiq("status", folder.path)
+    return command_line.run_other("status", folder.path)
 
 
 def main(words):
