@@ -64,31 +64,45 @@ def _loaded_files(part: str) -> Iterator[str]:
     return iter(sorted(path for path in paths if part in os.path.basename(path)))
 
 
+def _file_of(function: Any) -> str:
+    """The file of the library that has a function of ctypes. '' if it cannot be found."""
+    symbol = _Symbol()
+    dladdr = ctypes.CDLL(None).dladdr
+    dladdr.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    found = dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(symbol))
+    return os.fsdecode(symbol.file) if found else ""
+
+
 def _find_mpi(module: str) -> tuple[ctypes.CDLL, str]:
     """The MPI library that mpi4py uses, and its file. mpi4py's module names it, or has opened it by itself (wheels do)."""
     for path in (module, None, *_loaded_files("libmpi")):
         opened = _opened(path)
         if opened is None or not hasattr(opened, "PMPI_Get_library_version"):
             continue
-        symbol = _Symbol()
-        dladdr = ctypes.CDLL(None).dladdr
-        dladdr.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        if dladdr(ctypes.cast(opened.PMPI_Get_library_version, ctypes.c_void_p), ctypes.byref(symbol)):
-            return opened, os.fsdecode(symbol.file)
+        if file := _file_of(opened.PMPI_Get_library_version):
+            return opened, file
     raise ImportError(f"mpi_quant: {module} has loaded no MPI library that can be found")
 
 
-def _family(mpi: ctypes.CDLL, path: str) -> str:
-    """As mpi_quant/base/family.h. A library may have the function and other handles: its answer decides. A translator between MPIs has
-    handles of its own, and cites the text of the library beneath it: only what the text begins with says whose handles they are."""
-    text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
+def _abi_major(mpi: ctypes.CDLL) -> int:
+    """The major version of the standard ABI that a library's handles are of; -1 if they are of none. A library may have the function
+    beside handles of its own: its answer decides. Another library of the process may have the function too: it does not count."""
     major, minor = ctypes.c_int(-1), ctypes.c_int(-1)
+    if not hasattr(mpi, "PMPI_Abi_get_version") or _file_of(mpi.PMPI_Abi_get_version) != _file_of(mpi.PMPI_Get_library_version):
+        return -1
+    code = mpi.PMPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor))
+    return major.value if code == 0 and major.value > 0 else -1
+
+
+def _family(mpi: ctypes.CDLL, path: str) -> str:
+    """As mpi_quant/base/family.h. A translator between MPIs has handles of its own, and cites the text of the library beneath it: only
+    what the text begins with says whose handles they are."""
+    text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
     mpi.PMPI_Get_library_version(text, ctypes.byref(length))
-    if hasattr(mpi, "PMPI_Abi_get_version") and mpi.PMPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor)) != 0:
-        major.value = -1
-    if major.value == _ABI_MAJOR:
+    major = _abi_major(mpi)
+    if major == _ABI_MAJOR:
         return "abi"
-    if major.value < 0:
+    if major < 0:
         for name, family in _FAMILIES.items():
             if text.value.startswith(name):
                 return family

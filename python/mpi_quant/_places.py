@@ -4,9 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
-from typing import Any
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
 _TREE = PACKAGE.parents[1]
@@ -46,12 +44,9 @@ def programs() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The variables of this process, with which another Python finds this package."""
+    """The variables of this process, with which another process finds this package. What pip has installed its Python finds by itself:
+    in PYTHONPATH, the other packages beside it would come before the standard library."""
+    if by_pip():
+        return dict(os.environ)
     paths = [os.fspath(PACKAGE.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in dict.fromkeys(paths) if path)}
-
-
-def mpiq(*words: str, **options: Any) -> int:
-    """Runs a command of mpiq in a process of its own, and returns its exit code."""
-    sys.stdout.flush()
-    return subprocess.run([sys.executable, "-P", "-m", "mpi_quant", *words], check=False, env=environment(), **options).returncode

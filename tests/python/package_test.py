@@ -15,6 +15,7 @@ import venv
 import zipfile
 from importlib.util import find_spec
 from types import SimpleNamespace
+from unittest import mock
 
 from mpi_quant import _library
 
@@ -59,7 +60,7 @@ class Family(unittest.TestCase):
     """Whose handles an MPI library has, by its version text and by what it answers about the standard ABI."""
 
     @staticmethod
-    def library(text, abi=None, code=0):
+    def library(text, abi=None, code=0, abi_file="libmpi.so"):
         def version(buffer, length):
             buffer.value, length._obj.value = text.encode(), len(text)
             return 0
@@ -67,16 +68,19 @@ class Family(unittest.TestCase):
         def abi_version(major, minor):
             major._obj.value = minor._obj.value = abi
             return code
+        version.file, abi_version.file = "libmpi.so", abi_file
         return SimpleNamespace(PMPI_Get_library_version=version, **({} if abi is None else {"PMPI_Abi_get_version": abi_version}))
 
     def family(self, *words):
-        return _library._family(self.library(*words), "libmpi.so")
+        with mock.patch.object(_library, "_file_of", lambda function: function.file):
+            return _library._family(self.library(*words), "libmpi.so")
 
     def test_of_known_libraries(self):
         for words, family in ((("MPICH Version:\t4.0.2",), "mpich"), (("MPICH Version:      5.0.2", -1), "mpich"),
                               (("MPICH Version:      5.0.2", 1), "abi"), (("Intel(R) MPI Library 2021.18 for Linux* OS", -1), "mpich"),
                               (("Intel(R) MPI Library 2021.18 for Linux* OS", 1), "abi"), (("Open MPI v4.1.4, package: Debian",), "openmpi"),
-                              (("Open MPI v6.0.0", 1), "abi"), (("MPICH Version:\t4.0.2", 1, 1), "mpich")):
+                              (("Open MPI v6.0.0", 1), "abi"), (("MPICH Version:\t4.0.2", 1, 1), "mpich"),
+                              (("MPICH Version:\t4.0.2", 0), "mpich"), (("MPICH Version:\t4.0.2", 1, 0, "libother.so"), "mpich")):
             self.assertEqual(self.family(*words), family, words)
 
     def test_a_translator_of_mpis_is_refused(self):
@@ -91,6 +95,19 @@ class Family(unittest.TestCase):
         mpich = re.findall(r'"([^"]+)"', re.search(r"mpich\[\] = \{(.*?)\};", text, re.DOTALL)[1])
         self.assertEqual({name.decode() for name in _library._FAMILIES}, {*mpich, "Open MPI"})
         self.assertIn(f"MPIQ_ABI_MAJOR = {_library._ABI_MAJOR} ", text)
+
+
+class Style(unittest.TestCase):
+    def test_a_check_that_a_signal_ends_is_a_failure(self):
+        for ruff, mypy, code in (("exit 0", "exit 0", 0), ("exit 1", "exit 0", 1), ("exit 0", "kill -KILL $$", 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, body in (("ruff", ruff), ("mypy", mypy)):
+                    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                        file.write(f"#!/bin/sh\n{body}\n")
+                    os.chmod(os.path.join(folder, name), 0o755)
+                done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "python", "style_test.py")], check=False,
+                                      env={**os.environ, "PATH": folder})
+            self.assertEqual(done.returncode, code, (ruff, mypy))
 
 
 class Installed(unittest.TestCase):
@@ -126,6 +143,8 @@ class Installed(unittest.TestCase):
         for name in set(names) - {"completion"}:
             self.assertEqual(self.mpiq(name, "--version"), (0, f"mpiq {name} {VERSION}\n", ""))
         self.assertRegex(self.mpiq("plot", "--none")[2], "mpiq plot: error: ")
+        lab = f"{self.prefix}/share/mpi_quant/python/mpi_quant/data/scripts/lab"
+        self.assertEqual(subprocess.run([lab, "--version"], capture_output=True, text=True, check=True).stdout, f"scripts/lab {VERSION}\n")
 
     @unittest.skipUnless(find_spec("h5py") and find_spec("matplotlib"), "no h5py or matplotlib")
     def test_the_commands_work_on_result_files(self):
@@ -193,6 +212,21 @@ class Loading(unittest.TestCase):
             out, error = python(code, MPIQ_LIBRARY_DIR=folder)
         self.assertEqual(out, "")
         self.assertRegex(error, r"Tried: \S+\.so\.0\.1 has version 0\.[2-9]")
+
+
+class BesideOthers(unittest.TestCase):
+    def test_packages_beside_an_installed_one_do_not_hide_the_standard_library(self):
+        """As for the processes in which mpiq sweep merges and checks."""
+        code = "import sys; from mpi_quant.commands import command_line; sys.exit(command_line.run_other('submit', '--version'))"
+        with tempfile.TemporaryDirectory() as folder:
+            venv.create(folder)
+            (packages,) = glob.glob(os.path.join(folder, "lib", "python3*", "site-packages"))
+            shutil.copytree(os.path.join(ROOT, "python", "mpi_quant"), os.path.join(packages, "mpi_quant"), ignore=shutil.ignore_patterns("__pycache__"))
+            with open(os.path.join(packages, "typing.py"), "w", encoding="utf-8") as file:
+                file.write("raise ImportError('an old typing')\n")
+            done = subprocess.run([os.path.join(folder, "bin", "python"), "-c", code], capture_output=True, text=True,
+                                  check=False, timeout=120, cwd=folder, env={**os.environ, "PYTHONPATH": ""})
+        self.assertEqual((done.returncode, done.stdout), (0, f"mpiq submit {VERSION}\n"), done.stderr)
 
 
 def builder_of_wheels():

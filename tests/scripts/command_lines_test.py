@@ -20,7 +20,7 @@ TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds befo
 def scripts():
     """Every file of scripts/ and slurm/ that can be started."""
     found = []
-    for folder in ("scripts", "slurm", "slurm/lib"):
+    for folder in ("scripts", "slurm"):
         paths = (os.path.join(ROOT, folder, name) for name in sorted(os.listdir(os.path.join(ROOT, folder))))
         found += [path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
     return found
@@ -52,7 +52,7 @@ class EveryCommand(unittest.TestCase):
         for path in started():
             done = call(path, "--version")
             self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
-            self.assertRegex(done.stdout, rf"^(scripts/|slurm/(lib/)?)?{os.path.basename(path)} \d+\.\d+\.\d+.*\n$")
+            self.assertRegex(done.stdout, rf"^(scripts/|slurm/)?{os.path.basename(path)} \d+\.\d+\.\d+.*\n$")
 
     def test_refuses_an_unknown_option_with_exit_code_2(self):
         for path in started():

@@ -55,6 +55,24 @@ class Quality(unittest.TestCase):
             done = quality("-o", os.devnull, env={**os.environ, "PYTHONPATH": folder})
         self.assertEqual((done.returncode, done.stdout), (3, "scripts/quality: needs python3-torch: scripts/setup check\n"))
 
+    def test_the_program_is_that_of_the_folder_that_is_named(self):
+        """A program that says where it is, and fails, and a PyTorch that does nothing."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("tools", "other", "build/bin"):
+                os.makedirs(os.path.join(folder, name))
+                path = os.path.join(folder, name, "mpiq-quality")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("#!/bin/sh\necho \"started: $0\" >&2\nexit 1\n")
+                os.chmod(path, 0o755)
+            with open(os.path.join(folder, "torch.py"), "w", encoding="utf-8"):
+                pass
+            env = {**os.environ, "PYTHONPATH": folder, "MPIQ_BIN": os.path.join(folder, "tools")}
+            for words, name in (((), "tools"), (("--bin", f"{folder}/other"), "other"), (("--build", f"{folder}/build"), "build/bin")):
+                done = subprocess.run([os.path.join(ROOT, "scripts/quality"), "-o", os.devnull, *words], check=False, text=True, env=env,
+                                      capture_output=True)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"started: {folder}/{name}/mpiq-quality\n", done.stderr)
+
 
 class Entropy(unittest.TestCase):
     @needs("python3-torch", HAS_TORCH, "scripts/entropy")

@@ -360,12 +360,6 @@ class Skipped(InTemporaryFolder):
         self.assertEqual(self.passed(log), "^(matched)$")
 
 
-class WhichFigures(unittest.TestCase):
-    def test_the_help_of_each_says_which_of_the_three_you_want(self):
-        texts = {" ".join(call(script(name), "--help").stdout.split("Which one? ")[1].split()) for name in ("draw", "plot", "report")}
-        self.assertEqual(len({text[:text.index("at its end.")] for text in texts}), 1, texts)
-
-
 class Run(unittest.TestCase):
     def test_unknown_arguments_are_refused_before_anything_is_built(self):
         for name, arguments in (("run", ["--fast"]), ("run", ["--ranks", "many"]), ("test", ["--preset", "quick"])):

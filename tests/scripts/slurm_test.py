@@ -286,6 +286,17 @@ case $(grep -c ^squeue "{self.folder}/calls") in 1 | 3) exit 1 ;; 2) echo "102|P
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("cells: 3 cut off", done.stdout)
 
+    def test_wait_names_the_command_that_fetches_the_results(self):
+        os.remove(self.path("bin/squeue"))
+        self.run_folder = self.path("other")
+        self.file("bin/squeue", f"""#!/bin/bash
+while IFS=$'\t' read -r name job; do printf 't\tdone\t%s\tn\t\n' "$job" >"{self.run_folder}/state/$name.state"; done <"{self.run_folder}/jobs.tsv"
+""")
+        os.chmod(self.path("bin/squeue"), 0o755)
+        done = self.submit("--launches", "3", "--yes", "--wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"cells: 3 done\nfinish: done\nto fetch it: slurm/collect {self.run_folder}\n", done.stdout)
+
     def test_ends_that_nobody_explained(self):
         for said, expected in (("JobState=TIMEOUT ExitCode=0:15 Reason=TimeLimit", "TIMEOUT, TimeLimit, 0:15: see its log"),
                                ("JobState=FAILED ExitCode=74:0 Reason=None", "FAILED, 74:0: see its log"), ("", "no longer knows"),

@@ -95,7 +95,7 @@ class Launches(WithFakes):
         done = self.sweep(self.toml())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(sorted(set(points_of(self.path("out", "shm.h5"))["launch"])), [0, 1, 2])
-        self.assertIn("1 file, 9 rows, 0 violations", done.stdout)
+        self.assertIn("scripts/check_results: 1 file, 9 rows, 0 violations", done.stdout)
         self.assertIn("a row of launch 2", done.stdout)
         plots = tool("plot", "launches", self.path("out", "shm.h5"), "-o", self.folder)
         self.assertEqual(plots.returncode, 0, plots.stderr)

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 
-
 from mpi_quant import _places
 from mpi_quant.commands import command_line
 from mpi_quant.slurm import finishing
@@ -39,7 +38,7 @@ def collect(options, work):
 
 def main(words):
     parser = parser_of(__doc__)
-    parser.add_argument("run", metavar="RUN", help="folder that mpiq submit made")
+    parser.add_argument("run", metavar="RUN", help=command_line.named("folder that mpiq submit made"))
     parser.add_argument("--to", metavar="DIR", help="[results/DATE-slurm-NAME-RUN; RUN is the end of the name of its jobs]")
     parser.add_argument("--partial", action="store_true", help="merge the cells that there are of a run that has not ended")
     parser.add_argument("--force", action="store_true", help="replace files of the same name")

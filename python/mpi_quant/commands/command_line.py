@@ -4,13 +4,13 @@ import argparse
 import json
 import os
 import re
+import subprocess
 import sys
 
 import mpi_quant
+from mpi_quant import _places
 
-WHICH_FIGURES = """
-Which one? mpiq report makes a page to read: what to use, figures, tables. mpiq plot makes single figures for a paper or slides.
-scripts/draw DIR makes both for a folder of results, as scripts/run does at its end."""
+SLURM = ("collect", "status", "submit")  # commands whose launchers are in slurm/, those of the others in scripts/
 _started_as = "mpiq"
 
 
@@ -25,16 +25,43 @@ def program():
     return _started_as
 
 
+def by_launcher():
+    """Whether a launcher of the source tree started this process, such as scripts/plot."""
+    return not _started_as.startswith("mpiq")
+
+
 def other(command):
-    """The name of another command, as a user who has called this one would call it."""
-    found = re.match(r".*[ /]", _started_as)
-    return (found[0] if found else "mpiq ") + command
+    """The name of another command, as a user who has called this one would call it: that of its launcher in the source tree if
+    this one was called by its own."""
+    if not by_launcher():
+        return f"mpiq {command}"
+    if command in SLURM:
+        return f"slurm/{command}"
+    return "scripts/check_results" if command == "check" else f"scripts/{command}"
+
+
+def named(text):
+    """A text about commands, in which `mpiq plot` becomes what the user would call it."""
+    return re.sub(r"\bmpiq ([a-z_]+)", lambda found: other(found[1]), text)
+
+
+def which_figures():
+    """What the help of plot and report says about both, and in the source tree about scripts/draw, which starts both."""
+    text = named("Which one? mpiq report makes a page to read: what to use, figures, tables. mpiq plot makes single figures for a paper or slides.")
+    return text + " scripts/draw DIR makes both for a folder of results, as scripts/run does at its end." if by_launcher() else text
+
+
+def run_other(command, *words, **options):
+    """Runs another command in a process of its own, which speaks of itself by the name of `other`. Returns its exit code."""
+    own = [_places.PACKAGE.parents[1] / other(command)] if by_launcher() else ["-P", "-m", "mpi_quant", command]
+    sys.stdout.flush()
+    return subprocess.run([sys.executable, *own, *words], check=False, env=_places.environment(), **options).returncode
 
 
 def again():
     """The words with which this command can be started again, without its arguments."""
     started = os.path.abspath(sys.argv[0])
-    if not _started_as.startswith("mpiq "):
+    if by_launcher():
         return [started]
     return [*([started] if os.path.basename(started) == "mpiq" else [sys.executable, "-m", "mpi_quant"]), _started_as.removeprefix("mpiq ")]
 

@@ -164,7 +164,7 @@ def merged(files, force):
     for file in files:
         lacking = [name for name in schema.ROOT_ATTRIBUTES if any(name not in run.attrs for run in file.runs)]
         if lacking or not {"key", "status", "input_id", "point_id"} <= set(file.points.dtype.names):
-            raise ResultsError(f"{file.path}: lacks attributes or columns: see mpiq check")
+            raise ResultsError(f"{file.path}: lacks attributes or columns: see {command_line.other('check')}")
     simulated = [any("simulation" in run.config() for run in file.runs) for file in files]
     if any(simulated) and not all(simulated):
         raise ResultsError(f"{files[simulated.index(True)].path} is simulated and {files[simulated.index(False)].path} is measured: "

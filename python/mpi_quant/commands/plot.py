@@ -15,7 +15,7 @@ from mpi_quant.figures.selection import BEST_DENSE, PlotError, Selection
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0],
-                                     epilog=command_line.WHICH_FIGURES + " Plots: " + "; ".join(
+                                     epilog=command_line.which_figures() + " Plots: " + "; ".join(
                                          f"{name}: {function.__doc__.rstrip('.')}" for name, function in PLOTS.items()))
     command_line.add_version(parser)
     parser.add_argument("what", help=f"a plot ({', '.join(PLOTS)}) or all")

@@ -23,12 +23,16 @@ def parse_arguments(words):
     parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog=__doc__.split("\n\n", 1)[1])
     command_line.add_version(parser)
-    parser.add_argument("--build", default=os.path.dirname(_places.programs()), metavar="DIR",
-                        help="its folder bin has mpiq-quality [build/release, or where it is installed]")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--bin", default=_places.programs(), metavar="DIR",
+                       help="where mpiq-quality is [build/release/bin, or where it is installed]")
+    place.add_argument("--build", metavar="DIR", help="the same as --bin DIR/bin")
     parser.add_argument("--mnist", default=_places.of("tests/data/mnist"), help="folder of MNIST [tests/data/mnist]")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"calls with feedback [{STEPS}]")
     parser.add_argument("-o", "--output", required=True, help="the CSV file")
     arguments = parser.parse_args(words)
+    if arguments.build:
+        arguments.bin = os.path.join(arguments.build, "bin")
     if not os.path.isdir(arguments.mnist):
         parser.error(f"--mnist: no folder {arguments.mnist}")
     return arguments
@@ -36,7 +40,7 @@ def parse_arguments(words):
 
 def measure(arguments, *options):
     """The rows that mpiq-quality writes."""
-    command = [os.path.join(arguments.build, "bin", "mpiq-quality"), "--calls", str(arguments.steps), *options]
+    command = [os.path.join(arguments.bin, "mpiq-quality"), "--calls", str(arguments.steps), *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return list(csv.DictReader(io.StringIO(done.stdout)))
 

@@ -15,7 +15,7 @@ from mpi_quant.results.schema import noun_of
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0], epilog=command_line.WHICH_FIGURES)
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0], epilog=command_line.which_figures())
     command_line.add_version(parser)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="result files, and perhaps kernels.json, QUALITY.csv of mpiq-quality and TRAIN.csv of mpiq-train")
     parser.add_argument("-o", "--out", metavar="FILE.html", default="report.html", help="[%(default)s]")
@@ -29,8 +29,8 @@ def parse(arguments):
 
 def read(options):
     if "results" not in map(source_files.kind_of, options.files):
-        raise PlotError("a report is about FILE.h5 of mpiq-bench; kernels.json alone: mpiq plot roofline; TRAIN.csv alone: "
-                        "mpiq plot training, mpiq mnist_table")
+        raise PlotError(command_line.named("a report is about FILE.h5 of mpiq-bench; kernels.json alone: mpiq plot roofline; TRAIN.csv alone: "
+                                           "mpiq plot training, mpiq mnist_table"))
 
     def select(results):
         baseline = options.baseline or (BEST_DENSE if all(r.samples is not None for r in results) else "own")

@@ -62,7 +62,7 @@ def look(path, all_cells):
 
 def main(words):
     parser = parser_of(__doc__)
-    parser.add_argument("run", metavar="RUN", help="folder that mpiq submit made")
+    parser.add_argument("run", metavar="RUN", help=command_line.named("folder that mpiq submit made"))
     parser.add_argument("--cells", action="store_true", help="a line for each cell, not only for those in trouble")
     options = parser.parse_args(words)
     run(parser, look, options.run, options.cells)

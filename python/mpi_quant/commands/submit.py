@@ -114,6 +114,12 @@ def plan_cells(request, combinations, most):
     return planning.cells(shapes, request.launches, combinations)
 
 
+def package_folder(request):
+    """What jobs add to PYTHONPATH: see _places.environment. A Python that the site names does not find by itself what pip has installed
+    in this one."""
+    return "" if _places.by_pip() and request.python == sys.executable else os.fspath(_places.PACKAGE.parent)
+
+
 def record_of(request):
     """What is written down of a run: see Folder.record."""
     sweep, folder, words = request.sweep, request.folder, request.words
@@ -123,7 +129,7 @@ def record_of(request):
         own += ["--out", str(folder.path)]
     words = [*own, *words[end:]]
     record = {**{name: getattr(request, name) for name in RECORDED},
-              "version": planning.ask(os.path.join(request.bin, "mpiq-bench"), "--version"), "root": _places.data(), "package": os.fspath(_places.PACKAGE.parent),
+              "version": planning.ask(os.path.join(request.bin, "mpiq-bench"), "--version"), "root": _places.data(), "package": package_folder(request),
               "section": sweep.section if sweep else "", "sweep": sweep.options if sweep else {}, "env": sweep.env if sweep else {},
               "program_folder": os.getcwd(), "go_on": f"cd {shlex.quote(os.getcwd())} && {shlex.join([*command_line.again(), *words])}",
               "job_name": f"mpiq-{request.experiment}-{uuid.uuid4().hex[:8]}"}
@@ -253,7 +259,7 @@ def plan_and_submit(request):
     if not request.wait:
         return 0
     wait_for_end(record["job_name"])
-    return _places.mpiq("status", folder.path)
+    return command_line.run_other("status", folder.path)
 
 
 def main(words):

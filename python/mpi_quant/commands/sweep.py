@@ -27,7 +27,7 @@ LAUNCH_S = 2  # time of a launch besides its points
 
 
 def parse_arguments(words):
-    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.split("\n\n", maxsplit=1)[0],
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=command_line.named(__doc__.split("\n\n", maxsplit=1)[0]),
                                      epilog=__doc__.split("\n\n", maxsplit=1)[1],
                                      usage="%(prog)s FILE.toml... --out DIR [options] [-- options of mpiq-bench...]")
     command_line.add_version(parser)
@@ -163,7 +163,7 @@ def check_record(folder, sweep, cells, options):
     except FileNotFoundError:
         old = {"version": version, "cells": {}}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise SweepError(f"{path}: not what mpiq sweep writes: choose another --out") from error
+        raise SweepError(f"{path}: not what {command_line.program()} writes: choose another --out") from error
     new = {cell.name: sweeps.record(sweep, cell, options.extra) for cell in cells}
     other = [name for name in new if old["cells"].get(name, new[name]) != new[name]]
     if other or old["version"] != version:
@@ -225,14 +225,14 @@ def collect(cells, folder, out):
         parts = [part for part in parts if os.path.exists(part)]
         target = os.path.join(out, group + ".h5")
         if len(parts) > 1:
-            good &= _places.mpiq("merge", "--replace", "-o", target, *parts) == 0
+            good &= command_line.run_other("merge", "--replace", "-o", target, *parts) == 0
         elif parts:
             shutil.copyfile(parts[0], target + ".tmp")
             os.replace(target + ".tmp", target)
         if os.path.exists(target):
             files.append(target)
     if files:
-        good &= _places.mpiq("check", *files) == 0
+        good &= command_line.run_other("check", *files) == 0
     return good
 
 

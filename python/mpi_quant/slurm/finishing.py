@@ -10,14 +10,15 @@ import statistics
 import sys
 
 from mpi_quant import _places
+from mpi_quant.commands import command_line
 from mpi_quant.slurm.run_folder import MAY_CHANGE, Failed, Folder, Refused
 
 ENDS = {"bench": ".h5", "kernels": ".json", "train": ".csv", "dropin": ".seconds"}  # of the file that each cell makes
 
 
 def tool(name, *words, output=sys.stderr):
-    if _places.mpiq(name, *words, stdout=output) != 0:
-        raise Failed(f"mpiq {name} refused: see the log")
+    if command_line.run_other(name, *words, stdout=output) != 0:
+        raise Failed(f"{command_line.other(name)} refused: see the log")
 
 
 def dropin_table(cells, files):
@@ -93,4 +94,6 @@ def main(path):
 
 
 if __name__ == "__main__":
+    if _places.tree():  # as finish.sbatch calls slurm/status
+        command_line.start_as("slurm/finish.sbatch")
     main(sys.argv[1])

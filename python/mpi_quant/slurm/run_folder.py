@@ -113,7 +113,7 @@ def settings_text(record):
 
 def parser_of(text, **options):
     """text: of the script; its first paragraph comes before the options, the others come after them."""
-    summary, more = text.split("\n\n", maxsplit=1)
+    summary, more = command_line.named(text).split("\n\n", maxsplit=1)
     parser = argparse.ArgumentParser(prog=command_line.program(), description=summary, epilog=more, allow_abbrev=False, **options)
     command_line.add_version(parser)
     return parser
