@@ -16,11 +16,12 @@ import torch.distributed as dist
 from mpi4py import MPI
 
 from mpi_quant import _call, _residuals
+from mpi_quant._backend import group_communicator, register
 from mpi_quant._groups import key_of
 from mpi_quant._library import Error, communicator
 from mpi_quant._shards import AllGather, BetweenNodes, ReduceScatter, Shards, between_nodes
 
-__all__ = ["AllGather", "BetweenNodes", "ReduceScatter", "Scaler", "Shards", "State", "between_nodes", "ddp_hook"]
+__all__ = ["AllGather", "BetweenNodes", "ReduceScatter", "Scaler", "Shards", "State", "between_nodes", "ddp_hook", "group_communicator", "register"]
 
 _NAP = 50e-6  # seconds between two tests of a waiting rank, which leaves its core to others
 

@@ -208,12 +208,14 @@ class Collected(WithFakes):
 
     def test_runs_of_one_day_are_collected_side_by_side(self):
         self.assertEqual(self.finish().returncode, 0)
-        shutil.copytree(SLURM, self.path("slurm"))  # in a tree of its own, because results/ is in the tree
-        for name in ("scripts", "CMakeLists.txt"):
+        for name in ("slurm", "scripts", "python"):  # in a tree of its own, because results/ is in the tree; not links, which lead to this one
+            shutil.copytree(os.path.join(ROOT, name), self.path(name), ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("bench", "CMakeLists.txt"):
             os.symlink(os.path.join(ROOT, name), self.path(name))
         done = self.call(self.path("slurm", "collect"), self.run_folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, rf"results/\d+-\d+-\d+-slurm-toy-{self.job_name()[-8:]}/dropin\.md\n")
+        self.assertEqual(len(os.listdir(self.path("results"))), 1)
         self.assertEqual(self.call(self.path("slurm", "collect"), self.run_folder).returncode, 1)
 
     def test_a_cell_that_is_not_done_leaves_no_results_but_partial_ones(self):

@@ -1,5 +1,5 @@
-"""Compares the times of two result files, row by row: B over A with an interval, and whether B is slower. Rows are the same if
-all that was set is the same, but for the commit and the number of the launch.
+"""Compares the times of two result files, row by row: B over A with an interval, and whether B is slower. A row of A is compared with the
+row of B that has the same settings: method, size, ranks, network and all others. The commit and the number of the launch may differ.
 
 A time is the median of a row; of at least six launches the median of their medians. The interval of the ratio goes from the lower
 end of B's 95 % interval over the upper end of A's to the upper over the lower: a verdict needs intervals that do not overlap.

@@ -5,9 +5,11 @@ import os
 
 import numpy as np
 
-from mpi_quant.figures.selection import PlotError
-
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+class KernelsError(Exception):
+    """A file that cannot be used; the message names it and says why."""
 
 
 @dataclasses.dataclass
@@ -34,18 +36,18 @@ def _row(benchmark):
 
 
 def read(paths, title=""):
-    """Raises PlotError if a file was not written by mpiq-kernels."""
+    """Raises KernelsError if a file was not written by mpiq-kernels."""
     rows, hosts = [], []
     for path in paths:
         if not os.path.isfile(path):
-            raise PlotError(f"{path}: no such file")
+            raise KernelsError(f"{path}: no such file")
         try:
             with open(path, encoding="utf-8") as file:
                 content = json.load(file)
             rows += [_row(benchmark) for benchmark in content["benchmarks"] if "triad_GB/s" in benchmark]
             hosts.append(f"{content['context'].get('host_name', '?')}, {content['context'].get('num_cpus', '?')} cores")
         except (ValueError, KeyError, TypeError) as error:
-            raise PlotError(f"{path}: not a file of mpiq-kernels ({error})") from error
+            raise KernelsError(f"{path}: not a file of mpiq-kernels ({error})") from error
     if not rows:
-        raise PlotError(f"{', '.join(paths)}: has no rows of kernels")
+        raise KernelsError(f"{', '.join(paths)}: has no rows of kernels")
     return Kernels(rows, sorted(set(hosts)), list(paths), title)

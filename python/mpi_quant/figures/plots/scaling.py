@@ -53,6 +53,17 @@ def refuse_half(selection, rows):
         raise PlotError(f"no {missing} row has a panel: its network, element type, input and size must have more than one number of ranks")
 
 
+def prepare(selection, found, what, label, *columns):
+    """The figure, its axes, the curves of each, their looks, and all points. found: what groups gives. columns: the value and its interval."""
+    if not found:
+        raise PlotError(f"{names_of(selection.results)}: no {what} was measured with more than one number of ranks")
+    drawn = np.concatenate([points for *_, points in found])
+    refuse_half(selection, drawn)
+    figure, axes = fig.panels([title(*group[:3]) for group in found], label, "ranks")
+    shown = [curves(points, *columns) for *_, points in found]
+    return figure, axes, shown, selection.looks(m for lines in shown for _, m, _ in lines), drawn
+
+
 def ideal(axis, lines, kind):
     """What the bandwidth alone predicts from the first dense point: 2 (ranks - 1) / ranks of the vector on the wire. It goes as far
     as points of its kind: measured or simulated."""
@@ -81,13 +92,7 @@ alone", if it is there, is what the wire makes of the first dense point. Hollow 
 def scaling(selection):
     """The time of a call against the number of ranks, at a fixed vector and at a fixed share of a rank."""
     found = list(groups(best_dense_of(selection.points)))
-    if not found:
-        raise PlotError(f"{names_of(selection.results)}: no size was measured with more than one number of ranks")
-    drawn = np.concatenate([points for *_, points in found])
-    refuse_half(selection, drawn)
-    figure, axes = fig.panels([title(*group[:3]) for group in found], "time of a call", "ranks")
-    shown = [curves(points, "t_median_s", "t_ci_lo_s", "t_ci_hi_s") for *_, points in found]
-    looks = selection.looks(m for lines in shown for _, m, _ in lines)
+    figure, axes, shown, looks, drawn = prepare(selection, found, "size", "time of a call", "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
     rows, ends = [], []
     for axis, (kind, size, key, points_of), lines in zip(axes, found, shown):
         ends += ideal(axis, lines, kind)

@@ -1,19 +1,18 @@
 """Bytes sent against the number of ranks."""
-import numpy as np
 from matplotlib import ticker
 
 from mpi_quant.figures import look as fig
 from mpi_quant.figures.register import extent, plot
-from mpi_quant.figures.selection import PlotError, best_dense_of, dense_words, names_of
-from .scaling import GROUP, curves, groups, refuse_half, title
+from mpi_quant.figures.selection import best_dense_of, dense_words
+from .scaling import GROUP, groups, prepare
 
 
 def found_in(points):
-    """(size, key, rows) of what has more than one number of ranks, at a fixed vector."""
+    """(kind, size, key, rows) of what has more than one number of ranks, at a fixed vector."""
     for kind, size, key, rows in groups(points):
         rows = rows[rows["wire_bytes_max"] > 0]
         if kind == "vector" and len(rows):
-            yield size, key, rows
+            yield kind, size, key, rows
 
 
 def applies(selection):
@@ -25,15 +24,9 @@ two encoded vectors with an owner for every slice. A line that rises sends heade
 def scaling_sent(selection):
     """The bytes that the busiest rank sends in one call against the number of ranks, at a fixed vector."""
     found = list(found_in(best_dense_of(selection.points)))
-    if not found:
-        raise PlotError(f"{names_of(selection.results)}: no size with bytes was measured with more than one number of ranks")
-    drawn = np.concatenate([points for *_, points in found])
-    refuse_half(selection, drawn)
-    figure, axes = fig.panels([title("vector", size, key) for size, key, _ in found], "bytes sent", "ranks")
-    shown = [curves(points, "wire_bytes_max", "wire_bytes_max", "wire_bytes_max") for *_, points in found]
-    looks = selection.looks(m for lines in shown for _, m, _ in lines)
+    figure, axes, shown, looks, drawn = prepare(selection, found, "size with bytes", "bytes sent", *3 * ["wire_bytes_max"])
     rows = []
-    for axis, (size, key, _), lines in zip(axes, found, shown):
+    for axis, (_, size, key, _), lines in zip(axes, found, shown):
         for link, method, points in lines:
             fig.draw_series(axis, points, looks[method], "ranks", selection.mixed)
             rows += [{**dict(zip(GROUP, (link, *key[1:]))), "bytes": size, "method": method, "ranks": p["ranks"], "drawn": p["drawn"],

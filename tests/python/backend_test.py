@@ -1,0 +1,177 @@
+"""torch.distributed over the backend "mpi_quant", on 1 to 3 ranks. Where torch has no backends in Python, only that the message says so."""
+import unittest
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from common import WORLD, OnAllRanks, main, rendezvous
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import mpi_quant as mq
+
+BACKENDS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15)
+backends = unittest.skipUnless(BACKENDS, "no backends in Python")
+compresses = unittest.skipUnless(BACKENDS and WORLD.size > 1, "one rank has nothing to send" if BACKENDS else "no backends in Python")
+SUM_OF_RANKS = WORLD.size * (WORLD.size + 1) // 2  # each gives its number, counted from 1
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def train(model, steps):
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05), []
+    for number in range(steps):
+        torch.manual_seed(1000 * number + WORLD.rank)
+        x = torch.randn(32, 64)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), x[:, :10].argmax(1))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+class Collectives(OnAllRanks):
+    """Each does what gloo does."""
+
+    @backends
+    def test_all_reduce_of_all_types(self):
+        self.assertEqual(dist.get_backend(), "cpu:mpi_quant,cuda:gloo")
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int32, torch.int64, torch.uint8):
+            for shape in ((), (5,), (40, 30)):
+                x = torch.full(shape, WORLD.rank + 1, dtype=dtype)
+                dist.all_reduce(x)
+                self.assertTrue(torch.equal(x, torch.full(shape, SUM_OF_RANKS, dtype=dtype)), (dtype, shape))
+
+    @backends
+    def test_other_operations(self):
+        Op = dist.ReduceOp
+        for operation, expected in ((Op.MAX, WORLD.size), (Op.MIN, 1), (Op.PRODUCT, np.prod(range(1, WORLD.size + 1)))):
+            for dtype in (torch.float32, torch.bfloat16, torch.int64):
+                x = torch.full((7,), WORLD.rank + 1, dtype=dtype)
+                dist.all_reduce(x, op=operation)
+                self.assertTrue(torch.equal(x, torch.full((7,), int(expected), dtype=dtype)), (operation, dtype))
+        x = torch.full((7,), float(WORLD.rank + 1))
+        dist.all_reduce(x, op=Op.AVG)
+        np.testing.assert_allclose(x, np.full(7, SUM_OF_RANKS / WORLD.size), rtol=1e-6)
+        with self.assertRaisesRegex(Exception, "no average of elements of torch.int64"):
+            dist.all_reduce(torch.ones(3, dtype=torch.int64), op=Op.AVG)
+
+    @backends
+    def test_strides_and_asynchronous_calls(self):
+        x = torch.full((6, 4), float(WORLD.rank + 1))
+        self.assertTrue(dist.all_reduce(x.t()[::2], async_op=True).wait())
+        expected = torch.full((6, 4), float(WORLD.rank + 1))
+        expected[:, ::2] = SUM_OF_RANKS
+        self.assertTrue(torch.equal(x, expected))
+
+    @backends
+    def test_broadcast_reduce_and_objects(self):
+        root = WORLD.size - 1
+        for dtype in (torch.float32, torch.int64, torch.bool):
+            x = torch.full((3, 2), WORLD.rank == root, dtype=dtype)
+            dist.broadcast(x, root)
+            self.assertTrue(bool(x.all()))
+        x = torch.full((9,), float(WORLD.rank + 1))
+        dist.reduce(x, root)
+        self.assertEqual(float(x[0]), SUM_OF_RANKS if WORLD.rank == root else WORLD.rank + 1)
+        found = [None] * WORLD.size
+        dist.all_gather_object(found, {"rank": WORLD.rank, "text": "x" * (10 + 90 * WORLD.rank)})
+        self.assertEqual([one["rank"] for one in found], list(range(WORLD.size)))
+        dist.barrier()
+
+    @backends
+    def test_gathering_and_parts(self):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            own = torch.full((2, 3), WORLD.rank + 1, dtype=dtype)
+            parts = [torch.empty_like(own) for _ in range(WORLD.size)]
+            dist.all_gather(parts, own)
+            whole = torch.empty((2 * WORLD.size, 3), dtype=dtype)
+            dist.all_gather_into_tensor(whole, own)
+            self.assertTrue(torch.equal(torch.cat(parts), whole))
+            self.assertEqual([int(part[0, 0]) for part in parts], list(range(1, WORLD.size + 1)))
+            in_place = torch.zeros_like(whole)
+            mine = in_place[2 * WORLD.rank:2 * WORLD.rank + 2]
+            mine.copy_(own)
+            dist.all_gather_into_tensor(in_place, mine)  # as FSDP2 does
+            self.assertTrue(torch.equal(in_place, whole))
+            part = torch.empty((2, 3), dtype=dtype)
+            dist.reduce_scatter_tensor(part, whole)
+            self.assertTrue(torch.equal(part, (WORLD.rank + 1) * WORLD.size * torch.ones_like(part)))
+            dist.reduce_scatter(part, list(whole.split(2)), op=dist.ReduceOp.MAX)
+            self.assertTrue(torch.equal(part, own))
+
+    @compresses
+    def test_groups_of_some_ranks_in_their_own_order(self):
+        ranks = [1, 0]
+        group = dist.new_group(ranks, backend="mpi_quant", sort_ranks=False) if "sort_ranks" in dist.new_group.__code__.co_varnames \
+            else dist.new_group(ranks, backend="mpi_quant")
+        if WORLD.rank in ranks:
+            x = torch.full((4,), float(WORLD.rank + 1))
+            dist.all_reduce(x, group=group)
+            self.assertEqual(float(x[0]), 3)
+            self.assertEqual(mq.torch.group_communicator(group).Get_size(), 2)
+            self.assertEqual(mq.torch.group_communicator(group).Get_rank(), dist.get_rank(group))
+
+
+class Training(OnAllRanks):
+    @backends
+    def test_ddp_and_fsdp2_train_as_over_gloo(self):
+        from torch.distributed.device_mesh import DeviceMesh
+        from torch.distributed.fsdp import fully_shard
+        gloo = dist.new_group(backend="gloo")
+        expected = train(DistributedDataParallel(network(), process_group=gloo), 5)
+        ddp = DistributedDataParallel(network())
+        np.testing.assert_allclose(train(ddp, 5), expected, rtol=1e-5)
+        self.assert_same_bits(torch.cat([p.detach().ravel() for p in ddp.parameters()]).numpy())
+        mesh = DeviceMesh("cpu", list(range(WORLD.size)))
+        sharded = network()
+        for part in (sharded[0], sharded[2], sharded):
+            fully_shard(part, mesh=mesh)
+        np.testing.assert_allclose(train(sharded, 5), expected, rtol=1e-5)
+
+    @compresses
+    def test_a_policy_compresses(self):
+        comm = mq.torch.group_communicator()
+        mq.set_policy("32K-: int8", comm)
+        before = mq.stats(comm)
+        losses = train(DistributedDataParallel(network(), bucket_cap_mb=0.05), 20)
+        self.assertGreater(mq.stats(comm).compressed_calls - before.compressed_calls, 20)
+        self.assertLess(losses[-1], losses[0])
+        mq.set_policy(None, comm)
+
+    @compresses
+    def test_the_hook_runs_over_it(self):
+        ddp = DistributedDataParallel(network())
+        state = mq.torch.State(ddp, method="onebit")
+        ddp.register_comm_hook(state, mq.torch.ddp_hook)
+        train(ddp, 5)
+        self.assertEqual(list(state.residuals), ["0.weight", "2.weight"])
+        state.close()
+
+
+class Messages(OnAllRanks):
+    def test_a_group_of_another_backend(self):
+        group = dist.new_group(backend="gloo")
+        if BACKENDS:
+            with self.assertRaisesRegex(ValueError, "has another backend for the host"):
+                mq.torch.group_communicator(group)
+
+    def test_a_torch_without_backends_in_python(self):
+        if BACKENDS:
+            mq.torch.register()  # again: nothing happens
+        else:
+            with self.assertRaisesRegex(NotImplementedError, r"torch 1\S+ has no backends in Python: torch 2.15 or later is needed"):
+                mq.torch.register()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    rendezvous()
+    if BACKENDS:
+        mq.torch.register()
+    dist.init_process_group("cpu:mpi_quant,cuda:gloo" if BACKENDS else "gloo")
+    main()
