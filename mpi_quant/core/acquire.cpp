@@ -53,7 +53,7 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
   call_ = request.call;
   decision_ = decision;
   rehearsal_ = rehearsal;
-  begin_share();
+  share_.begin();
   from_program_ = request.program != nullptr;
   is_part_ = options.is_part;
   order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, options.stream.has_value(),

@@ -5,6 +5,7 @@
 
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
@@ -24,6 +25,7 @@ const ExtensionKind kind_of_blocking([](CommState& state) -> std::unique_ptr<Ext
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a
 // rank makes another kind of call, all ranks get an error, and none hangs.
 Status meet(CommState& state, std::string_view what) {
+  const InLibrary in_library;
   RunningCall& run = blocking_run(state);
   run.prepare_meeting(signature_of_function(what), {});
   run.start();

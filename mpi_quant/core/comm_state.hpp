@@ -17,7 +17,6 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/automatic/knowledge.hpp"
-#include "mpi_quant/automatic/overlap.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/call_order.hpp"
@@ -121,7 +120,6 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Residuals residuals;
   Intercepted intercepted;
   Scratch scratch;
-  SharedTime shared_time;  // of calls that auto has chosen for and that are not blocking
   MPIQ_Stats stats{};
   // One of each kind, in the order of their list.
   std::vector<std::unique_ptr<Extension>> extensions;

@@ -9,6 +9,7 @@
 #include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 
 namespace mq {
 namespace {
@@ -90,6 +91,7 @@ std::size_t abandon_requests(double patience_s) noexcept {
 }
 
 void complete(InFlight& call) noexcept {
+  const InLibrary in_library;
   CommState& state = call.state();
   double idle_since = -1;
   for (bool done = false; !done;) {

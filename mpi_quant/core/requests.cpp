@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
-#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/running_call.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
@@ -33,6 +33,7 @@ struct MPIQ_Request_object {
   std::shared_ptr<mq::CommState> state;
   std::unique_ptr<mq::Startable> run;
   MPI_Request reduction = MPI_REQUEST_NULL;
+  mq::Share share;  // of `reduction`
 };
 
 namespace mq {
@@ -134,27 +135,6 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
   return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
-// While it lives, the program is in the library with a call of auto that is not blocking.
-class InLibrary {
- public:
-  explicit InLibrary(const MPIQ_Request_object& r)
-      : state_(r.decision.chosen.calls != nullptr ? r.state : nullptr) {
-    if (state_ == nullptr) return;
-    const std::scoped_lock lock(state_->mutex);
-    state_->shared_time.enter(now_s());
-  }
-  ~InLibrary() {
-    if (state_ == nullptr) return;
-    const std::scoped_lock lock(state_->mutex);
-    state_->shared_time.leave(now_s());
-  }
-  InLibrary(const InLibrary&) = delete;
-  InLibrary& operator=(const InLibrary&) = delete;
-
- private:
-  const std::shared_ptr<CommState> state_;  // the request may be gone before
-};
-
 // Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (r.run != nullptr) {
@@ -165,11 +145,12 @@ Status start_alone(MPIQ_Request_object& r) {
   if (r.decision.reason == Reason::alone) call.comm = MPI_COMM_SELF;  // the program may have freed its own
   const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
+  r.share.begin();
   return start_exact(call, call.comm, r.reduction);
 }
 
 Status start_now(MPIQ_Request_object& r) {
-  const InLibrary in_library(r);
+  const InLibrary in_library;
   Status lost = memory_there(r);
   InFlight* const call = r.in_flight();
   if (call == nullptr) {
@@ -193,6 +174,7 @@ Status collect(MPIQ_Request* request) {
   Status status;
   bool broken = false;
   r->active = false;
+  (void)r->share.end();
   if (const InFlight* const call = r->in_flight()) {
     unlist(*call);
     const std::scoped_lock lock(r->state->mutex);
@@ -289,10 +271,10 @@ Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Test");
   if (flag == nullptr) return {Code::bad_argument, "MPIQ_Test: flag is NULL"};
   *flag = 1;
+  const InLibrary in_library;  // also while it advances other calls
   (void)advance_requests();
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
-  const InLibrary in_library(**request);
   bool done = false;
   if (const InFlight* const call = (*request)->in_flight()) {
     const std::scoped_lock lock((*request)->state->mutex);
@@ -308,7 +290,7 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
-  const InLibrary in_library(**request);
+  const InLibrary in_library;
   if (InFlight* const call = (*request)->in_flight()) {
     complete(*call);
     return collect(request);

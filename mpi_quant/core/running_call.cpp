@@ -23,10 +23,7 @@ Status abandoned() noexcept {
 RunningCall::RunningCall(CommState& state, Exact exact)
     : state_(state), exact_(exact), vectors_(state.scratch.devices) {}
 
-RunningCall::~RunningCall() {
-  if (share_begin_) (void)state_.shared_time.finish(now_s(), *share_begin_);
-  state_.scratch.host_bytes -= held_bytes_;
-}
+RunningCall::~RunningCall() { state_.scratch.host_bytes -= held_bytes_; }
 
 void RunningCall::start() noexcept {
   signature_.sequence = state_.order.next_number();
@@ -194,7 +191,9 @@ void RunningCall::finish(Status status, bool delivered) {
   const Reason reason = status.ok() ? decision_.reason : Reason::failed;
   outcome_ = {std::move(status), delivered, reason, stage_ == Stage::running && state_.broken.ok()};
   if (decision_.chosen.calls != nullptr) tell_time();
-  if (share_begin_) end_share();
+  const double seconds = share_.end();
+  if (!decision_.chosen.teaches && !rehearsal_ && outcome_.status.ok() && delivered)
+    took_of_program(decision_.chosen, outcome_.ran, seconds);
   const Reduction& r = reduction_;
   outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
@@ -209,18 +208,6 @@ void RunningCall::tell_time() {
   if (outcome_.ran || !chosen.teaches) return;
   outcome_.clock = clock_of(chosen);
   outcome_.begin_s = now_s();
-}
-
-// Calls of auto that are not blocking: their part of what the program spends in the library.
-void RunningCall::begin_share() {
-  const Chosen& chosen = decision_.chosen;
-  if (chosen.calls != nullptr && !chosen.teaches && !rehearsal_ && !share_begin_)
-    share_begin_ = state_.shared_time.start(now_s());
-}
-void RunningCall::end_share() {
-  const double seconds = state_.shared_time.finish(now_s(), *share_begin_);
-  share_begin_.reset();
-  if (outcome_.status.ok() && outcome_.delivered) took_of_program(decision_.chosen, outcome_.ran, seconds);
 }
 
 void RunningCall::drop_residual() {

@@ -24,6 +24,7 @@
 #include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/device/placement.hpp"
 #include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/engine/execute.hpp"
@@ -105,8 +106,6 @@ class RunningCall final : public InFlight {
   void restart_residual();
   void finish(Status status, bool delivered);
   void tell_time();
-  void begin_share();
-  void end_share();
 
   CommState& state_;
   const Exact exact_;
@@ -133,7 +132,7 @@ class RunningCall final : public InFlight {
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
   MPI_Request exact_request_ = MPI_REQUEST_NULL;
-  std::optional<double> share_begin_;  // of CommState::shared_time
+  Share share_;
 };
 
 }  // namespace mq

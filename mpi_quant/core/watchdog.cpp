@@ -8,6 +8,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 
 namespace mq {
 namespace {
@@ -38,6 +39,9 @@ void say_unfinished(std::size_t requests) {
 
 Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
   constexpr int kSpins = 200;
+  const InLibrary in_library;
+  Share share;
+  share.begin();
   const int limit = env().ok() ? env()->watchdog : 0;
   const auto start = std::chrono::steady_clock::now();
   bool said = limit == 0;

@@ -13,6 +13,7 @@ BlockingSparse::~BlockingSparse() { leave(); }
 
 Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   timeout_s_ = timeout_s;
+  share_.begin();
   int inter = 0, size = 0;
   MQ_TRY(mpi_status(PMPI_Comm_test_inter(user_comm, &inter), "MPI_Comm_test_inter"));
   if (inter) return {Code::bad_argument, "comm is an intercommunicator"};

@@ -11,6 +11,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/sparse/state.hpp"
@@ -95,6 +96,8 @@ class BlockingSparse {
   Status reduce_piece(const Call& call);
   void leave();
 
+  const InLibrary in_library_;
+  Share share_;
   std::shared_ptr<CommState> state_;
   std::optional<Turn> turn_;
   std::optional<ProgressComm> comm_;

@@ -274,6 +274,7 @@ Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, Sp
 // Ignores the local error: a start has no agreement that could report it to the other ranks.
 void SparseRun::start(Status) noexcept {
   done_ = false;
+  share_.begin();
   status_ = {};
   if (state_ != nullptr && !state_->broken.ok()) return finish(state_->broken);
   if (Status status = reduction_.start(*comm_, out_values_, in_values_); !status.ok())
@@ -297,6 +298,7 @@ bool SparseRun::advance() noexcept {
 void SparseRun::finish(Status status) noexcept {
   status_ = std::move(status);
   done_ = true;
+  (void)share_.end();
   if (state_ == nullptr) return;
   const Traffic now = reduction_.traffic();
   MPIQ_Stats& stats = state_->stats;

@@ -66,6 +66,7 @@ class SparseRun final : public Startable, public InFlight {
   const void* out_values_ = nullptr;
   void* in_values_ = nullptr;
   bool done_ = true;
+  Share share_;
   Status status_;
 };
 

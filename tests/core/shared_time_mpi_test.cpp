@@ -1,0 +1,115 @@
+// The time in the library is counted whichever of its functions the program is in, and all calls in flight
+// share it: programs that poll, that wait for another call, or that make blocking calls meanwhile.
+
+#include "mpi_quant/core/shared_time.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <vector>
+
+#include "mpi_quant.h"
+#include "mpi_quant/base/ticks.hpp"
+#include "tests/core/api.hpp"
+
+namespace mq::test {
+namespace {
+
+class TimeInLibrary : public Api {
+ protected:
+  static constexpr int kCount = 1 << 20;
+  static constexpr int kCalls = 12;
+  // What a call gets that is in flight while f runs, and how long f runs, in seconds.
+  struct Times {
+    double share = 0, all = 0;
+  };
+  template <class F>
+  static void add_times(Times& sum, const F& f) {
+    Share share;
+    share.begin();
+    const double begin_s = now_s();
+    f();
+    sum.all += now_s() - begin_s;
+    sum.share += share.end();
+  }
+  // One more call is in flight, so that each gets one half. Once that one is over, the other gets all.
+  static void expect_a_good_part(const Times& times) {
+    EXPECT_GE(times.share, 0.25 * times.all);
+    EXPECT_LE(times.share, 1.01 * times.all);
+  }
+  void start(const Info& info, MPIQ_Request& request) {
+    ASSERT_EQ(MPIQ_Iallreduce(x_.data(), y_.data(), kCount, MPI_FLOAT, MPI_SUM, comm, info, &request),
+              MPI_SUCCESS);
+  }
+  const std::vector<float> x_ = std::vector<float>(kCount, 1.0F);
+  std::vector<float> y_ = std::vector<float>(kCount);
+  const Info auto_{{"mpiq_method", "auto(error=0.3)"}}, bf16_{{"mpiq_method", "bf16"}};
+};
+
+// Most calls end in what MPIQ_Test does before it looks at its request.
+TEST_F(TimeInLibrary, a_program_that_polls_is_in_the_library) {
+  if (size == 1) GTEST_SKIP() << "on one rank no call is in flight";
+  Times times;
+  for (int i = 0; i < kCalls; ++i) {
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    start(auto_, request);
+    add_times(times, [&] {
+      for (int is_over = 0; is_over == 0;) ASSERT_EQ(MPIQ_Test(&request, &is_over), MPI_SUCCESS);
+    });
+  }
+  expect_a_good_part(times);
+}
+
+TEST_F(TimeInLibrary, a_program_that_tests_no_request_of_its_own_advances_the_others) {
+  if (size == 1) GTEST_SKIP() << "on one rank no call is in flight";
+  Times times;
+  for (int i = 0; i < kCalls; ++i) {
+    MPIQ_Request request = MPIQ_REQUEST_NULL, none = MPIQ_REQUEST_NULL;
+    start(auto_, request);
+    int is_over = 0;
+    add_times(times, [&] {
+      for (int polls = 0; polls < 200; ++polls) ASSERT_EQ(MPIQ_Test(&none, &is_over), MPI_SUCCESS);
+    });
+    ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+  }
+  expect_a_good_part(times);
+}
+
+TEST_F(TimeInLibrary, a_program_that_waits_for_a_call_with_a_named_method_is_in_the_library) {
+  if (size == 1) GTEST_SKIP() << "on one rank no call is in flight";
+  Times times;
+  for (int i = 0; i < kCalls; ++i) {
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    start(bf16_, request);
+    add_times(times, [&] { ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS); });
+  }
+  expect_a_good_part(times);
+}
+
+TEST_F(TimeInLibrary, a_program_in_a_blocking_call_on_another_communicator_is_in_the_library) {
+  if (size == 1) GTEST_SKIP() << "on one rank no call is in flight";
+  MPI_Comm other = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &other);
+  Times times;
+  for (int i = 0; i < kCalls; ++i)
+    add_times(times, [&] {
+      ASSERT_EQ(MPIQ_Allreduce(x_.data(), y_.data(), kCount, MPI_FLOAT, MPI_SUM, other, bf16_), MPI_SUCCESS);
+    });
+  // Preparing the call is not counted.
+  EXPECT_GE(times.share, 0.1 * times.all);
+  EXPECT_LE(times.share, 1.01 * times.all);
+  MPI_Comm_free(&other);
+}
+
+// What a program does outside the library costs its calls nothing.
+TEST_F(TimeInLibrary, work_of_the_program_is_not_counted) {
+  Times times;
+  add_times(times, [] {
+    for (const double begin_s = now_s(); now_s() - begin_s < 0.01;) {
+    }
+  });
+  EXPECT_EQ(times.share, 0);
+}
+
+}  // namespace
+}  // namespace mq::test
