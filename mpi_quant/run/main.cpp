@@ -18,6 +18,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/policy/policy.hpp"
+#include "mpi_quant/run/doctor.hpp"
 #include "mpi_quant/run/surroundings.hpp"
 #include "mpi_quant/run/table.hpp"
 
@@ -29,7 +30,7 @@ struct Options {
   bool has_policy = false;
   std::string isa, error;  // error: the text as the user gave it; the preload library reads it
   int threads = 0, watchdog = -1;
-  bool check = false, explain = false, advise = false;
+  bool check = false, explain = false, advise = false, doctor = false;
   std::vector<std::string> program;
 };
 
@@ -102,14 +103,28 @@ mq::Status explained(const Options& options, const mq::Status& why) {
   return options.has_policy ? why : mq::explain(why, mq::policy_file_of_environment());
 }
 
+// What is wrong with the rules is one of the doctor's lines.
+int examine(const Options& options, const mq::Result<mq::Policy>& policy, const std::string& problem) {
+  mq::Patient patient;
+  patient.library = options.library.empty() ? find_library() : real_file(options.library);
+  patient.asked = options.library;
+  patient.policy_problem = problem;
+  if (policy.ok()) patient.policy = *policy;
+  if (!options.program.empty()) patient.program = options.program[0];
+  return mq::doctor(patient);
+}
+
 int run(Options& options) {
   if (!options.has_policy || !options.policy_file.empty()) {
     const mq::Result<std::string> rules =
         options.policy_file.empty() ? mq::policy_of_environment() : mq::rules_of_file(options.policy_file);
+    if (!rules.ok() && options.doctor) return examine(options, rules.status(), rules.status().text());
     if (!rules.ok()) return fail(rules.status().text());
     options.policy = *rules;
   }
   const mq::Result<mq::Policy> policy = mq::Policy::parse(options.policy);
+  if (options.doctor)
+    return examine(options, policy, policy.ok() ? "" : explained(options, policy.status()).text());
   if (!policy.ok()) return fail(explained(options, policy.status()).text());
   if (options.check) {
     fmt::print("{}", mq::decision_table(*policy));
@@ -129,12 +144,14 @@ int main(int argc, char** argv) {
       "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six digits?\n"
       "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
       "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
+      "  mpiexec -n 8 mpiq-run --doctor ./app                            does it work here?\n"
       "Without a policy nothing changes. Works with the launchers of all MPIs alike.\n",
       "mpiq-run");
   app.add_option("--policy", options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY");
   app.add_option("--policy-file", options.policy_file, "the same from a file: a rule a line, # for comments")
       ->excludes("--policy");
   app.add_flag("--check-policy", options.check, "print what the rules decide, for every size and rank count");
+  app.add_flag("--doctor", options.doctor, "do not run the program: say whether all fits, make one sum");
   auto* const explain =
       app.add_flag("--explain", options.explain,
                    "change nothing; report for each class of calls what the rules would do, and why");

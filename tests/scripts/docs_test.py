@@ -9,7 +9,7 @@ import shutil
 import sys
 import unittest
 
-from docs_checks import (BIN, METHODS_PAGE, MPICC, PAGES, POLICY_PAGE, bad_code, bad_commands, bad_policies, blocks, broken_links,
+from docs_checks import (BIN, METHODS_PAGE, MPICC, PAGES, POLICY_PAGE, TABLE, bad_code, bad_commands, bad_policies, blocks, broken_links,
                          codec_names, figures, info_keys, memory_names, missing_paths, plan_names, policies, too_long,
                          unknown_languages, unknown_names, unlisted_pages, variables)
 
@@ -85,6 +85,7 @@ class PlantedErrors(unittest.TestCase):
 
     def test_a_long_readme(self):
         self.expect(too_long, "161 lines", "\n" * 161, "README.md")
+        self.expect(too_long, "701 words before its table", "a " * 701 + TABLE + " b" * 9, "README.md")
 
     def test_links(self):
         self.expect(broken_links, "there is no docs/none.md", "[a](none.md)")
