@@ -30,6 +30,7 @@ Checker::Checker(const Generator& generator, kernels::Element element, std::uint
   PMPI_Comm_size(comm, &size_);
   owner_ = adds(collective) ? rank_ : (rank_ + 1) % size_;  // its part has come in a message
   slice_ = part_of(count, size_, owner_);
+  if (collective == mq::Collective::bcast) owner_ = kRoot;
   output_ = output_of(collective, count, size_, rank_);
   with_type(element, [&]<class T>(T) { make_reference<T>(generator, first); });
 }
@@ -40,7 +41,8 @@ void Checker::make_reference(const Generator& generator, std::uint64_t first) {
   magnitude_.resize(slice_.count);
   const bool is_sum = adds(collective_);
   const int begin = is_sum ? 0 : owner_, end = is_sum ? size_ : owner_ + 1;
-  const std::uint64_t at = first + (is_sum ? slice_.begin : 0);
+  const bool has_whole = is_sum || has_root(collective_);  // the owner has the whole vector
+  const std::uint64_t at = first + (has_whole ? slice_.begin : 0);
   for (std::size_t i = 0; i < sum_.size(); ++i) {
     long double sum = 0, magnitude = 0;
     for (int r = begin; r < end; ++r) {
@@ -75,10 +77,38 @@ ResultErrors ErrorSums::over_ranks(MPI_Comm comm) const {
   return v;
 }
 
+// In messages that every MPI can count.
+template <class T>
+std::vector<T> Checker::slice_of_root(const T* result) const {
+  constexpr std::size_t kMost = std::size_t{1} << 27;  // elements
+  constexpr int kTag = 0;
+  std::vector<T> mine(slice_.count);
+  if (rank_ == kRoot) std::copy_n(result + slice_.begin, slice_.count, mine.data());
+  const auto each_piece = [&](std::size_t count, const auto& f) {
+    for (std::size_t at = 0; at < count; at += kMost)
+      f(at, static_cast<int>(std::min(kMost, count - at) * sizeof(T)));
+  };
+  for (int r = 0; rank_ == kRoot && r < size_; ++r) {
+    const Part part = part_of(output_.count, size_, r);
+    if (r == kRoot) continue;
+    each_piece(part.count, [&](std::size_t at, int bytes) {
+      PMPI_Send(result + part.begin + at, bytes, MPI_BYTE, r, kTag, comm_);
+    });
+  }
+  if (rank_ != kRoot)
+    each_piece(slice_.count, [&](std::size_t at, int bytes) {
+      PMPI_Recv(mine.data() + at, bytes, MPI_BYTE, kRoot, kTag, comm_, MPI_STATUS_IGNORE);
+    });
+  return mine;
+}
+
 template <class T>
 ResultErrors Checker::compare_as(const T* result, bool exact) const {
   ErrorSums errors;
-  const T* const slice = result + (slice_.begin - output_.begin);
+  std::vector<T> of_root;
+  if (collective_ == mq::Collective::reduce) of_root = slice_of_root(result);
+  const T* const slice =
+      collective_ == mq::Collective::reduce ? of_root.data() : result + (slice_.begin - output_.begin);
   const int terms = adds(collective_) ? size_ : 1;
   for (std::size_t i = 0; i < sum_.size(); ++i) {
     const auto x = static_cast<double>(slice[i]);

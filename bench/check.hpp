@@ -2,7 +2,8 @@
 // slice of the vector again from the generator. That is p n / p elements of work per rank, for every p. The
 // hash of the whole result is equal on all ranks, so the slices together check every rank's copy. Of a
 // reduce-scatter the slice is what the rank gets. Of an allgather it is the part of another rank, as that
-// rank's generator makes it.
+// rank's generator makes it. The root of a reduction, which alone has a result, gives each rank its slice of
+// it.
 #pragma once
 
 #include <mpi.h>
@@ -82,12 +83,14 @@ class Checker {
   void make_reference(const Generator& generator, std::uint64_t first);
   template <class T>
   ResultErrors compare_as(const T* result, bool exact) const;
+  template <class T>
+  std::vector<T> slice_of_root(const T* result) const;
 
   kernels::Element element_;
   MPI_Comm comm_;
   mq::Collective collective_;
   int rank_ = 0, size_ = 1;
-  int owner_ = 0;        // the rank whose part is checked here
+  int owner_ = 0;        // the rank whose part or vector is checked here
   Part slice_, output_;  // what is checked here, and what this rank gets
   std::vector<double> sum_, magnitude_;
 };

@@ -17,6 +17,7 @@ CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_D
   int rank = 0, ranks = 1;
   PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_size(comm, &ranks);
+  is_root_ = rank == kRoot;
   const auto all = static_cast<std::uint64_t>(count);
   input_ = input_of(collective, all, ranks, rank);
   output_ = output_of(collective, all, ranks, rank);
@@ -30,6 +31,11 @@ CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_D
   }
 }
 
+// In a reduction only the root has MPI_IN_PLACE.
+const void* CollectiveCall::brought(const void* send, const void* receive) const {
+  return send == MPI_IN_PLACE && !is_root_ ? receive : send;
+}
+
 int CollectiveCall::mpi(const void* send, void* receive) const {
   const auto each = static_cast<MpiCount>(each_), mine = static_cast<MpiCount>(input_.count);
   const bool even = counts_.empty();
@@ -40,6 +46,10 @@ int CollectiveCall::mpi(const void* send, void* receive) const {
     return even ? MQ_LARGE(MPI_Allgather)(send, mine, type_, receive, each, type_, comm_)
                 : MQ_LARGE(MPI_Allgatherv)(send, mine, type_, receive, mpi_counts_.data(),
                                            mpi_displacements_.data(), type_, comm_);
+  const auto count = static_cast<MpiCount>(count_);
+  if (collective_ == mq::Collective::bcast) return MQ_LARGE(MPI_Bcast)(receive, count, type_, kRoot, comm_);
+  if (collective_ == mq::Collective::reduce)
+    return MQ_LARGE(MPI_Reduce)(brought(send, receive), receive, count, type_, MPI_SUM, kRoot, comm_);
   return mpi_sum(send, receive, count_, type_, comm_);
 }
 
@@ -53,6 +63,9 @@ int CollectiveCall::ours(const void* send, void* receive, MPI_Info info) const {
     return even ? MPIQ_Allgather(send, mine, type_, receive, each_, type_, comm_, info)
                 : MPIQ_Allgatherv(send, mine, type_, receive, counts_.data(), displacements_.data(), type_,
                                   comm_, info);
+  if (collective_ == mq::Collective::bcast) return MPIQ_Bcast(receive, count_, type_, kRoot, comm_, info);
+  if (collective_ == mq::Collective::reduce)
+    return MPIQ_Reduce(brought(send, receive), receive, count_, type_, MPI_SUM, kRoot, comm_, info);
   return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info);
 }
 

@@ -31,12 +31,15 @@ class CollectiveCall {
   // Of this rank.
   const Part& input() const { return input_; }
   const Part& output() const { return output_; }
-  // Both take MPI_IN_PLACE and return an MPI error code.
+  // Both take MPI_IN_PLACE and return an MPI error code. A broadcast is in place: `send` is not looked at.
   int mpi(const void* send, void* receive) const;
   int ours(const void* send, void* receive, MPI_Info info) const;
 
  private:
+  const void* brought(const void* send, const void* receive) const;
+
   mq::Collective collective_;
+  bool is_root_ = false;
   MPI_Count count_, each_ = 0;
   MPI_Datatype type_;
   MPI_Comm comm_;

@@ -78,11 +78,17 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
     text += "# reduce_scatter: the size counts the whole vector, which a rank gives; it gets a part\n";
   if (o.collective == mq::Collective::allgather)
     text += "# allgather: the size counts the whole vector, which a rank gets; it gives a part\n";
+  if (o.collective == mq::Collective::bcast)
+    text += "# bcast: the size counts the vector, which rank 0 gives and each rank gets\n";
+  if (o.collective == mq::Collective::reduce)
+    text += "# reduce: the size counts the vector, which a rank gives; rank 0 gets the sum\n";
   if (o.format == Format::osu) return print_out(text);
   text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
   text += fmt::format(
-      "# algbw = size / time, busbw = algbw {}(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n",
-      passes_of(o.collective) == 2 ? "2" : "");
+      "# algbw = size / time, busbw = algbw{}, effective: compressed methods may exceed the wire; GB = 10^9 B\n",
+      has_root(o.collective)         ? ""
+      : passes_of(o.collective) == 2 ? " 2(P-1)/P"
+                                     : " (P-1)/P");
   text += fmt::format("# ratio: bytes of an uncompressed optimal {} over bytes sent\n", name(o.collective));
   text +=
       "# speed-up: paired over interleaved repetitions against " + o.baseline +

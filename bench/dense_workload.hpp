@@ -1,4 +1,4 @@
-// The measured allreduce, reduce-scatter or allgather of dense vectors. The pools of vectors are made once
+// The measured collective of dense vectors. The pools of vectors are made once
 // for a sweep, and calls use one slot after another.
 #pragma once
 

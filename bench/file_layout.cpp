@@ -21,9 +21,10 @@ void write_formulas(hid_t table) {
        "median over valid repetitions of t_max = max over ranks of the seconds in the call; interval: exact "
        "binomial 95 % by order statistics; quantiles by nearest rank");
   note("algbw_Bps.formula", "bytes / t_median_s");
-  note("busbw_Bps.formula",
-       "algbw * 2 (ranks - 1) / ranks, of reduce_scatter and allgather algbw (ranks - 1) / ranks; effective "
-       "for compressed methods: it may exceed the wire");
+  note(
+      "busbw_Bps.formula",
+      "algbw * 2 (ranks - 1) / ranks, of reduce_scatter and allgather algbw (ranks - 1) / ranks, of bcast and "
+      "reduce algbw; effective for compressed methods: it may exceed the wire");
   note("wirebw_Bps.formula", "wire_bytes_max / t_median_s");
   note("wire_bytes_max.formula",
        "frames sent in one call, headers included, by the busiest rank; _sum: by all; -1: unknown, "
@@ -31,7 +32,7 @@ void write_formulas(hid_t table) {
   note("ratio_target.formula", "bytes / hard upper bound of the encoded vector; 1 for mpi");
   note(
       "ratio_achieved.formula",
-      "2 (ranks - 1) bytes / wire_bytes_sum, of reduce_scatter and allgather (ranks - 1) bytes / "
+      "2 (ranks - 1) bytes / wire_bytes_sum, of reduce_scatter, allgather, bcast and reduce (ranks - 1) bytes / "
       "wire_bytes_sum: what a bandwidth-optimal uncompressed call sends in all, over what was sent; 1 for mpi "
       "by definition");
   note("speedup.formula",
@@ -40,7 +41,7 @@ void write_formulas(hid_t table) {
   note(
       "err_rel_l2.formula",
       "|x - s| / |s| with s the sum in extended precision from the generator, of allgather the vector of all "
-      "parts; x: the first call, on an empty residual, or of auto, which learns, the last one. snr_db = -20 lg of it");
+      "parts, of bcast that of rank 0; x: the first call, on an empty residual, or of auto, which learns, the last one. snr_db = -20 lg of it");
   note("n_wrong.formula",
        "exact and lossless methods: elements beyond gamma_m sum|x_r| (m = ranks - 1, f64: ranks); lossy: "
        "elements not finite");

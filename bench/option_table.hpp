@@ -25,7 +25,9 @@ enum Command : unsigned {
   kLists = 8,
   kReduceScatter = 16,
   kAllgather = 32,
-  kParted = kReduceScatter | kAllgather,
+  kBcast = 64,
+  kReduce = 128,
+  kParted = kReduceScatter | kAllgather | kBcast | kReduce,
   kDense = kAllreduce | kParted,
   kVectors = kDense | kSparse,
   kAll = kVectors | kLink

@@ -68,6 +68,18 @@ Status take_allgather(const OptionTexts& texts, const CLI::App& app, Options& o)
   return take_dense(texts, app, o);
 }
 
+Status take_bcast(const OptionTexts& texts, const CLI::App& app, Options& o) {
+  o.collective = mq::Collective::bcast;
+  o.in_place = true;
+  if (app.get_option("--feedback")->count() == 0) o.feedback = false;  // as of an allgather
+  return take_dense(texts, app, o);
+}
+
+Status take_reduce(const OptionTexts& texts, const CLI::App& app, Options& o) {
+  o.collective = mq::Collective::reduce;
+  return take_dense(texts, app, o);
+}
+
 Status take_sparse(const OptionTexts& texts, const CLI::App& app, Options& o) {
   o.sparse.emplace();
   o.feedback = false;
@@ -106,6 +118,14 @@ constexpr std::array kSubcommands{
                "the same with allgathers: a size counts the whole vector, which each rank gets, and a rank "
                "gives its part",
                take_allgather},
+    Subcommand{"bcast", kBcast,
+               "the same with broadcasts: a size counts the vector, which rank 0 gives and each rank gets",
+               take_bcast},
+    Subcommand{
+        "reduce", kReduce,
+        "the same with reductions to rank 0: a size counts the vector, which each rank gives, and rank "
+        "0 gets the sum",
+        take_reduce},
     Subcommand{"sparse", kSparse,
                "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise",
                take_sparse},

@@ -103,7 +103,7 @@ void derive_rates(PointRow& row, const Outcome& out, const Options& o, const Poi
   const Method& method = m.method;
   const double bytes = static_cast<double>(p.bytes()), ranks = p.ranks;
   row.algbw_Bps = bytes / row.t_median_s;
-  row.busbw_Bps = row.algbw_Bps * passes_of(o.collective) * (ranks - 1.0) / ranks;
+  row.busbw_Bps = row.algbw_Bps * busiest_share(o.collective, ranks);
   // If the library leaves a union to MPI_Allreduce, the bytes sent are not counted.
   const bool counted = !m.sparse || out.wire_bytes_sum > 0 || p.ranks == 1;
   row.wire_bytes_max = counted ? out.wire_bytes_max : -1;

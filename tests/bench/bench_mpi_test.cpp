@@ -82,11 +82,16 @@ TYPED_TEST(Check, ranks_that_differ_in_a_bit_are_noticed) {
   EXPECT_FALSE(checker.compare(x.data(), false).replicas_equal);
 }
 
-// What a correct reduce-scatter or allgather gives this rank.
+// What a correct call gives this rank.
 template <class T>
 std::vector<T> correct(mq::Collective collective, const std::vector<T>& sum, const Generator& g,
                        std::uint64_t first) {
   const Part mine = output_of(collective, sum.size(), world(), rank_of_world());
+  if (collective == mq::Collective::bcast) {
+    std::vector<T> x;
+    for (std::uint64_t i = 0; i < mine.count; ++i) x.push_back(g.value<T>(kRoot, first + i));
+    return x;
+  }
   if (collective != mq::Collective::allgather)
     return {sum.begin() + static_cast<std::ptrdiff_t>(mine.begin),
             sum.begin() + static_cast<std::ptrdiff_t>(mine.end())};
@@ -97,8 +102,8 @@ std::vector<T> correct(mq::Collective collective, const std::vector<T>& sum, con
   return x;
 }
 
-TYPED_TEST(Check, each_rank_s_part_of_a_sum_and_the_parts_of_all_are_checked) {
-  for (const mq::Collective collective : {mq::Collective::reduce_scatter, mq::Collective::allgather}) {
+TYPED_TEST(Check, each_rank_s_part_of_a_sum_the_parts_of_all_and_the_vector_of_a_root_are_checked) {
+  for (const mq::Collective collective : kMeasured) {
     const Generator g(*parse_data("laplace"));
     const Checker checker(g, TestFixture::element(), 77, TestFixture::kCount, MPI_COMM_WORLD, collective);
     auto x = correct(collective, TestFixture::sum(g, 77), g, 77);
@@ -107,8 +112,7 @@ TYPED_TEST(Check, each_rank_s_part_of_a_sum_and_the_parts_of_all_are_checked) {
     EXPECT_TRUE(v.replicas_equal);
     EXPECT_LE(v.rel_l2, 2 * world() * Rounding<TypeParam>::unit);
     // The first element of rank 0's part is wrong: on rank 0, or where it has arrived.
-    const bool gathers = collective == mq::Collective::allgather;
-    if (gathers || rank_of_world() == 0)
+    if (!x.empty() && (has_replicas(collective) || rank_of_world() == 0))
       x[0] = static_cast<TypeParam>(2 * std::abs(static_cast<double>(x[0])) + 1);
     v = checker.compare(x.data(), true);
     EXPECT_EQ(v.n_wrong, 1) << name(collective);

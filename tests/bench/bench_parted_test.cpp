@@ -1,5 +1,5 @@
-// mpiq-bench reduce_scatter and allgather without MPI: the command line, points and keys, and the shares of
-// ranks.
+// mpiq-bench reduce_scatter, allgather, bcast and reduce without MPI: the command line, points and keys, and
+// the shares of ranks.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -32,10 +32,10 @@ TEST(Halves, each_collective_has_a_subcommand_and_is_told_from_the_others) {
     ASSERT_TRUE(points.ok());
     keys.insert(hash128(variables_json(line.options, points->front(), points->front().methods[0], {1, 2})));
   }
-  EXPECT_EQ(names, (std::set<std::string>{"allreduce", "reduce_scatter", "allgather"}));
-  EXPECT_EQ(configurations.size(), 3U)
+  EXPECT_EQ(names, (std::set<std::string>{"allreduce", "reduce_scatter", "allgather", "bcast", "reduce"}));
+  EXPECT_EQ(configurations.size(), 5U)
       << "files are never mixed, though feedback is the only other difference";
-  EXPECT_EQ(keys.size(), 3U);
+  EXPECT_EQ(keys.size(), 5U);
   EXPECT_EQ(config_json(parse({"allreduce"}).options).find("collective"), std::string::npos)
       << "files from before can be continued";
 }
@@ -47,16 +47,44 @@ TEST(Halves, an_allgather_keeps_residuals_only_if_told) {
   EXPECT_FALSE(parse({"reduce_scatter", "--no-feedback"}).options.feedback);
 }
 
+TEST(Rooted, a_broadcast_is_in_place_and_keeps_residuals_only_if_told) {
+  EXPECT_TRUE(parse({"bcast"}).options.in_place);
+  EXPECT_FALSE(parse({"bcast"}).options.feedback);
+  EXPECT_TRUE(parse({"bcast", "--feedback"}).options.feedback);
+  EXPECT_FALSE(parse({"reduce"}).options.in_place);
+  EXPECT_TRUE(parse({"reduce"}).options.feedback);
+}
+
+TEST(Rooted, the_root_has_the_whole_vector_and_the_busiest_rank_moves_it_once) {
+  for (const int ranks : {2, 3, 8})
+    for (int r = 0; r < ranks; ++r) {
+      const std::uint64_t of_root = r == kRoot ? 100 : 0;
+      EXPECT_EQ(input_of(mq::Collective::bcast, 100, ranks, r).count, of_root);
+      EXPECT_EQ(output_of(mq::Collective::bcast, 100, ranks, r).count, 100U);
+      EXPECT_EQ(input_of(mq::Collective::reduce, 100, ranks, r).count, 100U);
+      EXPECT_EQ(output_of(mq::Collective::reduce, 100, ranks, r).count, of_root);
+    }
+  EXPECT_EQ(busiest_share(mq::Collective::bcast, 4), 1);
+  EXPECT_EQ(busiest_share(mq::Collective::reduce, 1), 0) << "alone";
+  EXPECT_EQ(busiest_share(mq::Collective::allreduce, 4), 1.5);
+  EXPECT_EQ(busiest_share(mq::Collective::allgather, 4), 0.75);
+}
+
 TEST(Halves, half_types_can_be_gathered_by_mpi_but_not_added) {
   EXPECT_TRUE(make_points(parse({"allgather", "--dtype", "f16", "--sizes", "64"}).options, 2).ok());
-  const CommandLine line = parse({"reduce_scatter", "--dtype", "f16", "--sizes", "64"});
-  EXPECT_NE(make_points(line.options, 2).status().text().find("no sum of f16"), std::string::npos);
+  for (const char* const sums : {"reduce_scatter", "reduce"}) {
+    const CommandLine line = parse({sums, "--dtype", "f16", "--sizes", "64"});
+    EXPECT_NE(make_points(line.options, 2).status().text().find("no sum of f16"), std::string::npos);
+  }
+  EXPECT_TRUE(make_points(parse({"bcast", "--dtype", "f16", "--sizes", "64"}).options, 2).ok());
 }
 
 TEST(Halves, what_is_for_allreduce_is_refused_in_words) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases{
       {{"reduce_scatter", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
       {{"reduce_scatter", "--methods", "auto"}, "allreduce only"},
+      {{"bcast", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
+      {{"reduce", "--methods", "int8 memory=momentum"}, "memory=momentum"},
       {{"reduce_scatter", "--methods", "int8 memory=momentum"}, "memory=momentum"},
       {{"reduce_scatter", "--matrix", "64"}, "--matrix"},
       {{"allgather", "--methods", "nccl", "--memory", "cuda"}, "nccl is for allreduce"},

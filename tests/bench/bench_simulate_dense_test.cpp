@@ -128,6 +128,60 @@ TEST(SimulatedDense, every_number_of_ranks_sends_what_a_half_of_an_allreduce_nee
         }
 }
 
+// A broadcast must send P - 1 vectors in all, and so must a reduction by a tree. With a scatter the parts of
+// others travel twice: down the tree, and in the allgather.
+TEST(SimulatedDense, rooted_calls_send_what_their_algorithm_needs) {
+  for (int ranks = 2; ranks <= 33; ++ranks)
+    for (const std::size_t count : {1u, 7u, 1000u})
+      for (const Collective collective : {Collective::bcast, Collective::reduce})
+        for (const std::string_view algorithm : dense_algorithms(collective, ranks)) {
+          double sent = 0, vectors = ranks - 1;
+          std::uint64_t most = 0;
+          for (const SimulatedRank& rank : run(call_of(count, ranks, collective), algorithm).ranks) {
+            sent += static_cast<double>(rank.frame_bytes);
+            most = std::max(most, rank.messages);
+          }
+          const double bytes = 4.0 * static_cast<double>(count);
+          if (algorithm == "binomial") {
+            EXPECT_DOUBLE_EQ(sent, bytes * vectors) << ranks;
+            EXPECT_LE(most, static_cast<unsigned>(std::bit_width(static_cast<unsigned>(ranks - 1))));
+          } else if (collective == Collective::bcast) {
+            // Down the tree a part goes as often as its rank's number has ones.
+            for (int r = 0; r < ranks; ++r)
+              sent -= 4.0 * static_cast<double>(bench::part_of(count, ranks, r).count) *
+                      std::popcount(static_cast<unsigned>(r));
+            EXPECT_DOUBLE_EQ(sent, bytes * vectors) << algorithm << ' ' << ranks << ' ' << count;
+          } else if (std::has_single_bit(static_cast<unsigned>(ranks)) && count % 32 == 8) {
+            // Halving sends P - 1 vectors; the gather sends half of one in each round.
+            const double rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
+            EXPECT_NEAR(sent, bytes * (vectors + rounds / 2), 64 * rounds) << ranks;
+          }
+        }
+}
+
+TEST(SimulatedDense, rooted_calls_take_the_time_of_their_messages) {
+  const Network n = network();
+  constexpr double kByte = 1e-11;
+  const Rates rates = Rates::constant(kByte);
+  constexpr std::size_t kCount = 1 << 14;
+  constexpr double kBytes = 4.0 * kCount;
+  for (const int ranks : {2, 8, 64}) {
+    const double rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
+    const auto end = [&](Collective collective, std::string_view algorithm) {
+      return run(call_of(kCount, ranks, collective), algorithm, rates).last().end_s;
+    };
+    double halves = 0, additions = 0;
+    for (double part = kBytes / 2; part >= kBytes / ranks; part /= 2) {
+      halves += message_s(n, part);
+      additions += kByte * part;
+    }
+    EXPECT_NEAR(end(Collective::reduce, "halving_gather"), 2 * halves + additions, 1e-12) << ranks;
+    EXPECT_GE(end(Collective::reduce, "binomial"), rounds * (message_s(n, kBytes) + kByte * kBytes) - 1e-12);
+    EXPECT_GE(end(Collective::bcast, "binomial"), rounds * message_s(n, kBytes) - 1e-12);
+    EXPECT_GE(end(Collective::bcast, "scatter_recursive_doubling"), 2 * halves - 1e-12);
+  }
+}
+
 TEST(SimulatedDense, the_fastest_algorithm_counts) {
   const Rates rates = Rates::constant(1e-11);
   for (const Collective collective : bench::kMeasured)

@@ -1,8 +1,9 @@
-// Simulated reduce-scatters and allgathers: what they send, how long they take where a formula is exact, and
-// many ranks.
+// Simulated reduce-scatters, allgathers, broadcasts and reductions: what they send, how long they take where
+// a formula is exact, and many ranks.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -76,6 +77,44 @@ TEST(SimulatedHalves, many_ranks_complete_them) {
       call.feedback = true;
       const SimulatedResult got = run(call, network(), Rates::constant(1e-10));
       EXPECT_GT(got.last().end_s, got.last().agreed_s) << name(collective) << ' ' << method;
+    }
+}
+
+// Of long vectors no rank sends more than one, and all together send P - 1, or P of a reduction, in which the
+// root sends its slices to their owners. Of short vectors they send P - 1.
+TEST(SimulatedRooted, send_as_many_vectors_as_their_plans_say) {
+  for (const Collective collective : {Collective::bcast, Collective::reduce})
+    for (const int ranks : {2, 3, 8, 61})
+      for (const std::size_t count : {1u, 1000u, 1u << 20}) {
+        const SimulatedCall call = half_of(collective, "raw", count, ranks);
+        const SimulatedResult got = run(call, network());
+        EXPECT_EQ(got.plan,
+                  mq::plan_of(collective, call.method.codec->wire_bound(count, call.element, {}), ranks));
+        std::uint64_t sent = 0, most = 0;
+        for (const SimulatedRank& rank : got.ranks) {
+          sent += rank.frame_bytes;
+          most = std::max(most, rank.frame_bytes);
+        }
+        const auto p = static_cast<std::uint64_t>(ranks);
+        const bool is_tree = got.plan == mq::plan_of(collective, 1, ranks);
+        const std::uint64_t vectors = collective == Collective::reduce && !is_tree ? p : p - 1;
+        const std::uint64_t headers = 64 * (p + 64) * sizeof(FrameHeader);  // of a rank, at most
+        EXPECT_GE(sent, vectors * 4 * count) << name(collective) << ' ' << ranks << ' ' << count;
+        EXPECT_LE(sent, vectors * 4 * count + p * headers)
+            << name(collective) << ' ' << ranks << ' ' << count;
+        if (!is_tree) {
+          EXPECT_LE(most, 4 * count + headers) << name(collective) << ' ' << ranks;
+        }
+      }
+}
+
+TEST(SimulatedRooted, many_ranks_complete_them) {
+  for (const Collective collective : {Collective::bcast, Collective::reduce})
+    for (const std::size_t count : {std::size_t{100}, 1000 * static_cast<std::size_t>(many_ranks()) + 7}) {
+      SimulatedCall call = half_of(collective, "onebit", count, many_ranks());
+      call.feedback = collective == Collective::reduce;
+      const SimulatedResult got = run(call, network(), Rates::constant(1e-10));
+      EXPECT_GT(got.last().end_s, got.last().agreed_s) << name(collective) << ' ' << count;
     }
 }
 

@@ -1,4 +1,4 @@
-"""mpiq-bench reduce_scatter and allgather: what their files hold, among equal and unequal parts, in place and not.
+"""mpiq-bench reduce_scatter, allgather, bcast and reduce: what their files hold, among equal and unequal parts, in place and not.
 Usage: bench_parted_test.py BIN MPIEXEC..."""
 import json
 import os
@@ -13,7 +13,8 @@ from result_files import WithFiles, points_of, tool
 
 BIN, *MPIEXEC = sys.argv[1:]
 del sys.argv[1:]
-COLLECTIVES = ("reduce_scatter", "allgather")
+COLLECTIVES = ("reduce_scatter", "allgather", "bcast", "reduce")
+SAME_ON_ALL = ("allgather", "bcast")
 SIZES = (60000, 100000)  # bytes: 3 ranks divide the elements of the first one only
 METHODS = "mpi,raw,bf16,onebit"
 
@@ -38,32 +39,34 @@ class Parted(WithFiles):
                 _, rows = self.measured(collective, ranks, *words, buffers="rotate" if ranks == 2 else "warm", sizes=SIZES)
                 self.assertEqual(len(rows), len(SIZES) * 4)
                 self.assertEqual({(row["collective"], row["status"], int(row["n_wrong"])) for row in rows}, {(collective.encode(), b"ok", 0)})
-                self.assertEqual(set(rows["replicas_equal"]), {1 if collective == "allgather" else -1})
+                self.assertEqual(set(rows["replicas_equal"]), {1 if collective in SAME_ON_ALL else -1})
                 self.assertEqual(set(rows["bytes"]), set(SIZES))
-                self.assertEqual(set(rows["place"]), {b"in" if words else b"out"})
-                plans = set(rows["algorithm"][rows["compressor"] != b"none"])
-                self.assertEqual(plans, {collective.encode()})
+                self.assertEqual(set(rows["place"]), {b"in" if words or collective == "bcast" else b"out"})
+                plans = {plan.decode().split("_tree")[0] for plan in rows["algorithm"][rows["compressor"] != b"none"]}
+                self.assertEqual(plans, {collective})
 
     def test_a_lossy_method_makes_the_error_of_its_codec(self):
         for collective in COLLECTIVES:
             _, rows = self.measured(collective, 2)
             errors = {method: rows["err_rel_l2"][rows["method"] == method.encode()].max() for method in METHODS.split(",")}
             self.assertLess(max(errors["mpi"], errors["raw"]), 1e-6)
-            self.assertEqual(errors["mpi"] == 0, collective == "allgather")
+            self.assertEqual(errors["mpi"] == 0, collective in SAME_ON_ALL)
             self.assertTrue(1e-4 < errors["bf16"] < 1e-2 and 0.2 < errors["onebit"] < 0.8, errors)
 
     def test_rates_and_ratios_are_of_one_pass_over_the_vector(self):
         for collective in COLLECTIVES:
             _, rows = self.measured(collective, 3)
             self.assertTrue(np.allclose(rows["algbw_Bps"], rows["bytes"] / rows["t_median_s"]))
-            self.assertTrue(np.allclose(rows["busbw_Bps"], rows["algbw_Bps"] * 2 / 3))
+            self.assertTrue(np.allclose(rows["busbw_Bps"], rows["algbw_Bps"] * (1 if collective in ("bcast", "reduce") else 2 / 3)))
             raw = rows[rows["method"] == b"raw"]
-            headers = raw["wire_bytes_sum"] - 2 * raw["bytes"]  # each byte goes to the two ranks that do not have it
-            self.assertTrue(((0 < headers) & (headers < 6 * 256)).all(), headers)
+            # Each byte goes to the two ranks that do not have it. In a reduction the root also gives its vector to the owners of slices.
+            headers = raw["wire_bytes_sum"] - (3 if collective == "reduce" else 2) * raw["bytes"]
+            self.assertTrue(((0 < headers) & (headers < 12 * 256)).all(), headers)
             self.assertTrue(np.allclose(raw["ratio_achieved"], 2 * raw["bytes"] / raw["wire_bytes_sum"]))
 
     def test_residuals_are_of_the_whole_vector_or_of_the_part(self):
-        for collective, words, parts in (("reduce_scatter", (), 1), ("allgather", ("--feedback",), 2), ("allgather", (), 0)):
+        for collective, words, parts in (("reduce_scatter", (), 1), ("allgather", ("--feedback",), 2), ("allgather", (), 0),
+                                         ("reduce", (), 1), ("bcast", (), 0)):
             _, rows = self.measured(collective, 2, *words)
             mine = rows[rows["method"] == b"onebit"]
             for size, residual in zip(mine["bytes"], mine["residual_bytes"]):
@@ -81,10 +84,13 @@ class Parted(WithFiles):
         self.assertIn("collective: reduce_scatter in the file, allgather now", refused.stderr)
 
     def test_the_head_says_what_the_size_counts_and_how_bandwidths_are_meant(self):
-        for collective, what in (("reduce_scatter", "which a rank gives; it gets a part"), ("allgather", "which a rank gets; it gives a part")):
+        for collective, what, factor in (("reduce_scatter", "the whole vector, which a rank gives; it gets a part", " (P-1)/P"),
+                                         ("allgather", "the whole vector, which a rank gets; it gives a part", " (P-1)/P"),
+                                         ("bcast", "the vector, which rank 0 gives and each rank gets", ","),
+                                         ("reduce", "the vector, which a rank gives; rank 0 gets the sum", ",")):
             said = self.bench(collective, 2).stdout
-            self.assertIn(f"# {collective}: the size counts the whole vector, {what}", said)
-            self.assertIn("busbw = algbw (P-1)/P", said)
+            self.assertIn(f"# {collective}: the size counts {what}", said)
+            self.assertIn(f"busbw = algbw{factor}", said)
             self.assertIn(f"uncompressed optimal {collective}", said)
 
 

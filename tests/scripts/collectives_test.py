@@ -60,18 +60,20 @@ class Figures(Drawn):
 
     def test_mpi_has_the_name_of_its_function(self):
         for collective, function in (("allreduce", "MPI_Allreduce"), ("sparse_allreduce", "MPI_Allreduce"),
-                                     ("reduce_scatter", "MPI_Reduce_scatter_block"), ("allgather", "MPI_Allgather")):
+                                     ("reduce_scatter", "MPI_Reduce_scatter_block"), ("allgather", "MPI_Allgather"), ("bcast", "MPI_Bcast"),
+                                     ("reduce", "MPI_Reduce")):
             results = reader.read(self.file(rows_of(collective), True, f"{collective}.h5"))
             self.assertEqual(selection.Selection([results], [], "").base_words(), f"{function} fp32")
 
     def test_the_bus_bandwidth_of_half_an_allreduce_is_half(self):
         found = {}
-        for collective in ("allreduce", "reduce_scatter", "allgather"):
+        for collective in ("allreduce", "reduce_scatter", "allgather", "bcast", "reduce"):
             path = self.file(rows_of(collective, ranks=4, nodes=4), name=f"{collective}.h5")
             found[collective] = self.columns(self.draw("busbw", path), "method", "bytes", "busbw")[1]
         self.assertEqual(found["allreduce"], ("mpi", MIB, 1.5 * MIB / 1e-3))
         self.assertEqual(found["reduce_scatter"], ("mpi", MIB, 0.75 * MIB / 1e-3))
         self.assertEqual(found["allgather"], found["reduce_scatter"])
+        self.assertEqual((found["bcast"], found["reduce"]), (("mpi", MIB, MIB / 1e-3),) * 2)  # the root moves the whole vector
 
     def test_a_report_speaks_of_its_collective(self):
         status, _, problem = self.run_program("report", self.file(rows_of("allgather"), True), "-o", self.path("r.html"))

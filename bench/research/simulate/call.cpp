@@ -33,7 +33,9 @@ class RankCall {
            const Network& network, const StepCosts& costs)
       : comm_(comm),
         plan_(row.make({comm.rank(), comm.size(), network.per_node, codec.exact_sums,
-                        call.feedback && call.collective == Collective::reduce_scatter})),
+                        call.feedback && (call.collective == Collective::reduce_scatter ||
+                                          call.collective == Collective::reduce),
+                        bench::kRoot})),
         plan_index_(index_of(plan_)),
         backend_([&comm](double seconds) { comm.compute(seconds); }, costs) {
     const kernels::Isa isa = kernels::best_isa();
@@ -87,12 +89,14 @@ class RankCall {
   }
 
  private:
-  // The parts of all ranks, and what this one brings and gets.
+  // The parts of all ranks, or the root, and what this one brings and gets.
   void cut(Collective collective) {
     const auto range = [](const bench::Part& part) { return Range{part.begin, part.count}; };
     const int p = comm_.size(), rank = comm_.rank();
-    for (int r = 0; r < p; ++r) ends_.push_back(bench::part_of(reduction_.count, p, r).end());
+    for (int r = 0; r < p && !has_root(collective); ++r)
+      ends_.push_back(bench::part_of(reduction_.count, p, r).end());
     reduction_.parts.ends = ends_;
+    if (has_root(collective)) reduction_.parts.root = bench::kRoot;
     reduction_.parts.input = range(bench::input_of(collective, reduction_.count, p, rank));
     reduction_.parts.output = range(bench::output_of(collective, reduction_.count, p, rank));
   }
@@ -175,7 +179,11 @@ const SimulatedRank& SimulatedResult::last() const {
 }
 
 const PlanRow& plan_of(const SimulatedCall& call) {
-  if (const PlanRow* const own = mq::plan_of(call.collective); own != nullptr) return *own;
+  const kernels::Codec* const codec = call.method.codec;
+  const std::uint64_t encoded_bytes =
+      codec != nullptr ? codec->wire_bound(call.count, call.element, call.method.params) : 0;
+  if (const PlanRow* const own = mq::plan_of(call.collective, encoded_bytes, call.ranks); own != nullptr)
+    return *own;
   return call.method.plan != nullptr
              ? *call.method.plan
              : choose_plan(call.count * kernels::element_bytes(call.element), call.ranks);

@@ -1,5 +1,5 @@
-// One compressed allreduce, reduce-scatter or allgather among simulated ranks: the library's agreement and
-// executor over the network of a World.
+// One compressed collective among simulated ranks: the library's agreement and executor over the network of a
+// World. The root of a broadcast or of a reduction is rank 0.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,11 @@ std::size_t length_of(std::span<const std::byte> message) {
 constexpr std::string_view kDoubling =
                                kDenseNames[static_cast<std::size_t>(DenseAlgorithm::recursive_doubling)],
                            kRing = kDenseNames[static_cast<std::size_t>(DenseAlgorithm::ring)],
-                           kHalving = "recursive_halving", kBruck = "bruck";
+                           kHalving = "recursive_halving", kBruck = "bruck", kBinomial = "binomial",
+                           kHalvingGather = "halving_gather";
+// A broadcast by a scatter: the root sends each rank its part down a tree, and an allgather follows.
+constexpr std::string_view kScatter = "scatter_", kScatterDoubling = "scatter_recursive_doubling",
+                           kScatterBruck = "scatter_bruck", kScatterRing = "scatter_ring";
 
 // What one rank does.
 class DenseRank {
@@ -38,6 +42,11 @@ class DenseRank {
   Status run(std::string_view algorithm) {
     const int p = comm_.size();
     const bool adds_up = adds(call_.collective);
+    if (algorithm == kBinomial) return adds_up ? up_a_tree() : down_a_tree();
+    if (algorithm.starts_with(kScatter)) {
+      MQ_TRY(scatter());
+      algorithm.remove_prefix(kScatter.size());
+    }
     if (algorithm == kRing) {
       const bool gathers = call_.collective != Collective::reduce_scatter;
       return ring(adds_up ? 0 : p - 1, gathers ? 2 * (p - 1) : p - 1);
@@ -47,26 +56,31 @@ class DenseRank {
     const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
     const int beyond = p - core, rank = comm_.rank();
     const bool is_paired = rank < 2 * beyond;
-    const std::size_t result = call_.collective == Collective::allreduce ? bytes_ : part(rank & ~1);
-    if (is_paired && rank % 2 == 0) {
-      MQ_TRY(exchange(rank + 1, bytes_, kNobody, 0));
-      return exchange(kNobody, 0, rank + 1, result);
+    const bool to_root = algorithm == kHalvingGather;
+    // Of a pair the first stays in a reduction to a root, which is rank 0.
+    const int staying = to_root ? 0 : 1, other = rank ^ 1;
+    const std::size_t result = to_root                                     ? 0
+                               : call_.collective == Collective::allreduce ? bytes_
+                                                                           : part(rank & ~1);
+    if (is_paired && rank % 2 != staying) {
+      MQ_TRY(exchange(other, bytes_, kNobody, 0));
+      return to_root ? Status{} : exchange(kNobody, 0, other, result);
     }
     if (is_paired) {
-      MQ_TRY(exchange(kNobody, 0, rank - 1, bytes_));
+      MQ_TRY(exchange(kNobody, 0, other, bytes_));
       add(bytes_);
     }
-    const Core me{is_paired ? rank / 2 : rank - beyond, core, beyond};
+    const Core me{is_paired ? rank / 2 : rank - beyond, core, beyond, staying};
     MQ_TRY(run(algorithm, me));
-    return is_paired ? exchange(rank - 1, result, kNobody, 0) : Status{};
+    return is_paired && !to_root ? exchange(other, result, kNobody, 0) : Status{};
   }
 
  private:
   struct Core {
-    int number, size, beyond;
+    int number, size, beyond, staying;
     int partner(int bit) const {
       const int other = number ^ bit;
-      return other < beyond ? 2 * other + 1 : other + beyond;
+      return other < beyond ? 2 * other + staying : other + beyond;
     }
     // The first part of the vector that belongs to a rank of the core, or to a neighbour that it stands for.
     int first_part(int other) const { return other < beyond ? 2 * other : other + beyond; }
@@ -74,7 +88,8 @@ class DenseRank {
 
   Status run(std::string_view algorithm, const Core& me) {
     if (algorithm == kHalving) return halving(me);
-    if (algorithm != kDoubling) return halving_doubling(me);
+    if (algorithm == kHalvingGather) return halving_doubling(me, true);
+    if (algorithm != kDoubling) return halving_doubling(me, false);
     return adds(call_.collective) ? recursive_doubling(me) : doubling(me);
   }
 
@@ -86,7 +101,8 @@ class DenseRank {
     return {};
   }
 
-  Status halving_doubling(const Core& me) {
+  // to_root: the second half brings the parts to the first rank of the core only.
+  Status halving_doubling(const Core& me, bool to_root) {
     std::vector<std::size_t> kept, given;  // bytes of each round
     std::size_t first = 0, parts = static_cast<std::size_t>(me.size);
     for (int bit = 1; bit < me.size; bit *= 2) {
@@ -101,11 +117,58 @@ class DenseRank {
       add(kept.back());
     }
     for (int bit = me.size / 2; bit > 0; bit /= 2) {
-      MQ_TRY(exchange(me.partner(bit), kept.back(), me.partner(bit), given.back()));
+      const bool is_over = to_root && (me.number & bit) != 0;
+      MQ_TRY(exchange(to_root && !is_over ? kNobody : me.partner(bit), kept.back(),
+                      is_over ? kNobody : me.partner(bit), given.back()));
+      if (is_over) break;
       kept.pop_back();
       given.pop_back();
     }
     return {};
+  }
+
+  // The ranks whose numbers a rank's has as its upper bits, itself included: what hangs below it in a
+  // binomial tree whose root is rank 0.
+  int below() const {
+    const int rank = comm_.rank(), p = comm_.size();
+    const int most = rank == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(p))) : rank & -rank;
+    return std::min(most, p - rank);
+  }
+  int parent() const { return comm_.rank() & (comm_.rank() - 1); }
+  // Calls f for each child, the one with the most ranks below it first or last.
+  template <class F>
+  Status for_each_child(bool most_first, const F& f) {
+    std::vector<int> hops;
+    for (int hop = 1; hop < below(); hop *= 2) hops.push_back(hop);
+    if (most_first) std::reverse(hops.begin(), hops.end());
+    for (const int hop : hops) MQ_TRY(f(comm_.rank() + hop, hop));
+    return {};
+  }
+
+  Status down_a_tree() {
+    if (comm_.rank() != 0) MQ_TRY(exchange(kNobody, 0, parent(), bytes_));
+    return for_each_child(true, [&](int child, int) { return exchange(child, bytes_, kNobody, 0); });
+  }
+
+  Status up_a_tree() {
+    MQ_TRY(for_each_child(false, [&](int child, int) {
+      MQ_TRY(exchange(kNobody, 0, child, bytes_));
+      add(bytes_);
+      return Status{};
+    }));
+    return comm_.rank() != 0 ? exchange(parent(), bytes_, kNobody, 0) : Status{};
+  }
+
+  // Each rank gets the parts of the ranks below it.
+  Status scatter() {
+    const auto parts = [&](int first, int n) {
+      std::size_t bytes = 0;
+      for (int r = first; r < std::min(first + n, comm_.size()); ++r) bytes += part(r);
+      return bytes;
+    };
+    if (comm_.rank() != 0) MQ_TRY(exchange(kNobody, 0, parent(), parts(comm_.rank(), below())));
+    return for_each_child(true,
+                          [&](int child, int hop) { return exchange(child, parts(child, hop), kNobody, 0); });
   }
 
   // A reduce-scatter. In the end a rank of the core has its own part and the part of its neighbour.
@@ -224,9 +287,12 @@ std::vector<double> rough_times(const SimulatedCall& call, const Prices& prices)
   const double byte_s = std::max(prices[Term::byte], 2 * prices[Term::copy]);
   const bool is_power = std::has_single_bit(static_cast<unsigned>(call.ranks));
   for (const std::string_view name : dense_algorithms(call.collective, call.ranks)) {
-    double rounds = name == kRing ? p - 1 : std::bit_width(static_cast<unsigned>(call.ranks - 1));
+    const double doublings = std::bit_width(static_cast<unsigned>(call.ranks - 1));
+    double rounds = name == kRing || name == kScatterRing ? p - 1 : doublings;
     double sent = (p - 1) / p * bytes;
-    if (name == kHalving && !is_power) rounds += 1, sent += bytes;
+    if (name == kBinomial) sent = doublings * bytes;
+    if (name.starts_with(kScatter) || name == kHalvingGather) rounds += doublings, sent *= 2;
+    if ((name == kHalving || name == kHalvingGather) && !is_power) rounds += 1, sent += bytes;
     seconds.push_back(rounds * (prices[Term::latency] + 2 * prices[Term::overhead]) + sent * byte_s);
   }
   return seconds;
@@ -239,6 +305,9 @@ std::vector<std::string_view> dense_algorithms(Collective collective, int ranks)
   if (collective == Collective::reduce_scatter) return {kHalving, kRing};
   if (collective == Collective::allgather && is_power) return {kDoubling, kBruck, kRing};
   if (collective == Collective::allgather) return {kBruck, kRing};
+  if (collective == Collective::bcast)
+    return {kBinomial, is_power ? kScatterDoubling : kScatterBruck, kScatterRing};
+  if (collective == Collective::reduce) return {kBinomial, kHalvingGather};
   return {kDenseNames.begin(), kDenseNames.end()};
 }
 

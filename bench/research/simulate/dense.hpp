@@ -6,6 +6,11 @@
 // halving or by a ring, an allgather by recursive doubling (among a power of two of ranks), by the algorithm
 // of Bruck et al. (1997) or by a ring, as Thakur, Rabenseifner and Gropp (2005) describe them. They also have
 // a pairwise exchange, whose rounds have as many messages of the same lengths as those of a ring.
+//
+// A broadcast goes down a binomial tree; or the root scatters the vector down such a tree, and an allgather
+// follows (van de Geijn). A reduction goes up a binomial tree; or it is a reduce-scatter by halving, and a
+// gather (Rabenseifner). Both are in the same paper. The root is rank 0. Chains of short messages, which some
+// MPI libraries have, are left out.
 #pragma once
 
 #include <string_view>
@@ -21,7 +26,8 @@ struct DenseResult {
   std::string_view algorithm;
 };
 
-// Those that a call can be made by. Names of kDenseNames, recursive_halving and bruck.
+// Those that a call can be made by. Names of kDenseNames, recursive_halving, bruck, binomial, scatter_ with
+// the name of an allgather's, and halving_gather.
 std::vector<std::string_view> dense_algorithms(mq::Collective collective, int ranks);
 
 // By the algorithm that is the fastest for this call. Those that a model says take more than twice as long

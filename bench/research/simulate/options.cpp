@@ -15,10 +15,11 @@ namespace {
 using bench::Options;
 
 constexpr const char* kWhat =
-    "Simulates compressed allreduce, reduce-scatter or allgather among many ranks: the library's own agreement, plans and executor run over a "
+    "Simulates compressed allreduce, reduce-scatter, allgather, broadcast or reduction to a root among many ranks: the library's own agreement, plans and executor run over a "
     "network in virtual time, and codec steps take as long as mpiq-kernels measured. It needs no MPI launcher. A "
     "dense call is mpi, which takes the fastest of MPI's algorithms at each point (allreduce: recursive doubling, halving "
-    "and doubling, ring; reduce_scatter: recursive halving, ring; allgather: recursive doubling, Bruck, ring), or raw or "
+    "and doubling, ring; reduce_scatter: recursive halving, ring; allgather: recursive doubling, Bruck, ring; bcast: "
+    "binomial tree, scatter and allgather; reduce: binomial tree, halving and gather), or raw or "
     "raw/PLAN, the library's own.\n\n"
     "  mpiq-simulate --ranks 2,64,1024 --sizes 1M,16M --methods mpi,onebit --link lab-10gbit "
     "--rates results/reference/kernels.json -O simulated.h5\n\nLinks by name:\n";
@@ -73,8 +74,8 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option(
          "--collective", w.collective,
          "allreduce; reduce_scatter, where a size counts the vector that a rank gives; allgather, where it "
-         "counts the vector that a rank gets")
-      ->check(CLI::IsMember({"allreduce", "reduce_scatter", "allgather"}))
+         "counts the vector that a rank gets; bcast and reduce, whose root is rank 0")
+      ->check(CLI::IsMember({"allreduce", "reduce_scatter", "allgather", "bcast", "reduce"}))
       ->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
   app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
@@ -110,7 +111,7 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       "encoded, decoded, and moved from or to memory, and steps");
   add_sparse_options(app, o, w);
   app.add_flag(bench::kFeedbackFlags, o.sweep.feedback,
-               "keep residuals (error feedback) [on, of allgather off]");
+               "keep residuals (error feedback) [on, of allgather and bcast off]");
   app.add_option("--buffers", w.buffers,
                  "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there")
       ->check(CLI::IsMember({"rotate", "warm"}))
@@ -205,8 +206,10 @@ SimulateCommandLine parse_simulate(int argc, const char* const* argv) {
   CLI::App app{kWhat + link_presets(), "mpiq-simulate"};
   add_options(app, line.options, words);
   if (!bench::parse(app, argc, argv, line)) return line;
-  if (words.collective == name(Collective::allgather) && app.count("--feedback") == 0)
-    line.options.sweep.feedback = false;  // as in mpiq-bench allgather
+  const bool sums =
+      words.collective != name(Collective::allgather) && words.collective != name(Collective::bcast);
+  if (!sums && app.count("--feedback") == 0)
+    line.options.sweep.feedback = false;  // as in mpiq-bench allgather and bcast
   if (const Status s = take_words(words, line.options); !s.ok()) {
     line.exit_code = bench::kUsage;
     line.err = fmt::format("mpiq-simulate: {}\n", s.text());

@@ -19,7 +19,7 @@ from mpi_quant import _places
 from mpi_quant.commands import command_line
 from mpi_quant.figures.register import good
 from mpi_quant.results import reader
-from mpi_quant.results.schema import ALLREDUCE, HALVES, SIMULATED
+from mpi_quant.results.schema import ALLREDUCE, PARTED, SIMULATED
 
 LINKS = ("lab-1gbit", "lab-10gbit", "rdma-100gbit")
 RANKS = "2,4,16,64,256,1024"
@@ -32,7 +32,7 @@ MOST_LAYERS = 4  # of the degrees that are tried, beside those of 2 alone
 # be faster still.
 BEST_DENSE = "mpi,raw/direct,raw/grid"
 METHODS = f"{BEST_DENSE},bf16,onebit,topk"
-METHODS_OF_HALVES = "mpi,bf16,onebit,topk"  # of reduce_scatter and allgather, which have one plan each
+METHODS_OF_PARTED = "mpi,bf16,onebit,topk"  # of all collectives but an allreduce, whose plans no method names
 # What stands for mpi in --compare. At two ranks every dense algorithm sends the same bytes, and the networks of the presets were fitted to
 # this one.
 PAIR_DENSE, DENSE = "raw/recursive_doubling", "mpi"
@@ -55,9 +55,9 @@ def parse_arguments(words):
                         help="with --compare: simulate N calls one after the other, of which the last one counts [1]")
     parser.add_argument("--list-costs", metavar="COSTS", help="with --sparse: that of mpiq-simulate [its default]")
     parser.add_argument("--sizes", default=SIZES, help=f"with --out [{SIZES}]")
-    parser.add_argument("--collective", choices=(ALLREDUCE, *HALVES), default=ALLREDUCE,
+    parser.add_argument("--collective", choices=(ALLREDUCE, *PARTED), default=ALLREDUCE,
                         help="with --out [%(default)s]; with --compare it is that of the files")
-    parser.add_argument("--methods", help=f"with --out [{METHODS}; of reduce_scatter and allgather {METHODS_OF_HALVES}]")
+    parser.add_argument("--methods", help=f"with --out [{METHODS}; of all collectives but allreduce {METHODS_OF_PARTED}]")
     parser.add_argument("--rates", type=command_line.existing_file, metavar="FILE",
                         default=_places.of("results/reference/kernels.json"),
                         help="rates of the codecs, of mpiq-kernels [results/reference/kernels.json]")
@@ -221,10 +221,10 @@ def main(words):
             print_degrees(options)
             return
         os.makedirs(options.out, exist_ok=True)
-        is_half = options.collective in HALVES
+        is_parted = options.collective in PARTED
         for link in options.links.split(","):
-            name = f"simulated-{options.collective + '-' if is_half else ''}{link.replace('/', '_')}.h5"
-            simulate(options, link, options.ranks or RANKS, options.methods or (METHODS_OF_HALVES if is_half else METHODS),
+            name = f"simulated-{options.collective + '-' if is_parted else ''}{link.replace('/', '_')}.h5"
+            simulate(options, link, options.ranks or RANKS, options.methods or (METHODS_OF_PARTED if is_parted else METHODS),
                      "--collective", options.collective, "--sizes", options.sizes, "-O", os.path.join(options.out, name))
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)

@@ -14,7 +14,9 @@ ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "mode
 TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
 # What mpiq-simulate tries for mpi, by collective.
 TRIED = {**dict.fromkeys(COLLECTIVES, "recursive doubling, halving and doubling, and a ring"),
-         "reduce_scatter": "recursive halving and a ring", "allgather": "recursive doubling, Bruck's algorithm and a ring"}
+         "reduce_scatter": "recursive halving and a ring", "allgather": "recursive doubling, Bruck's algorithm and a ring",
+         "bcast": "a binomial tree, and a scatter with an allgather", "reduce": "a binomial tree, and halving with a gather"}
+TOGETHER = {"allgather": "gathered", "bcast": "broadcast"}  # what becomes of the vectors; of all others: summed
 PLACES = {"in": "in place", "out": "out of place"}
 
 
@@ -129,7 +131,7 @@ class Selection:
         return (
             f"{meaning} A {'measured ' if len(first) < len(p) else ''}point has {many} "
             f"in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
-            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are {'gathered' if self.collective == 'allgather' else 'summed'} "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are {TOGETHER.get(self.collective, 'summed')} "
             f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
             f"synchronisation {words(first['sync'])}, error feedback {feedback}."
             + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""))

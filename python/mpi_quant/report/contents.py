@@ -222,6 +222,8 @@ CALLS = {
     ALLREDUCE: "every rank (process) gives a vector and gets the sum of all",
     "reduce_scatter": "every rank (process) gives a vector and gets a part of the sum of all, the one that belongs to it. Sizes are of the whole vector",
     "allgather": "every rank (process) gives its part of a vector and gets the whole vector. Sizes are of the whole vector",
+    "bcast": "one rank (process), the root, gives a vector, and all get it",
+    "reduce": "every rank (process) gives a vector, and one of them, the root, gets the sum of all",
 }
 WORDS = [
     ("method", "who does it: mpi is the MPI library's own, mpi/NAME one of its algorithms; the others are ours, a codec with its parameters: "

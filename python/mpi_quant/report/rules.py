@@ -16,7 +16,8 @@ from mpi_quant.results.schema import BEST_DENSE, SIMULATED
 FEEDBACK = "feedback"  # as an error limit: any method, with error feedback
 SMALLEST, SMALL = 4 << 10, 64 << 10  # bytes: no rule may reach sums below the first, and only one that says `small` those below the second
 SIMULATED_OFF = 1.4  # simulated times of calls are up to this factor off measured ones (docs/benchmarking.md)
-SELECTORS = {"allreduce": "", "iallreduce": "", "reduce_scatter": "reduce_scatter ", "allgather": "allgather "}  # by the column collective
+SELECTORS = {"allreduce": "", "iallreduce": "", "reduce_scatter": "reduce_scatter ", "allgather": "allgather ", "bcast": "bcast ",
+             "reduce": "reduce "}  # by the column collective
 MARGIN = 1.25  # by which `auto` wants a sample to be better than its limit, before it has learnt more
 
 
@@ -171,7 +172,7 @@ def simulated_groups(results, where, limit, errors):
 
 
 def measured_errors(groups):
-    """(collective, method) -> the greatest error of a call in any group. An allgather loses once, a sum more often."""
+    """(collective, method) -> the greatest error of a call in any group. An allgather and a broadcast lose once, a sum more often."""
     found = {}
     for group in groups:
         for method, points in series(group.points, *["err_rel_l2"] * 3, "bytes").items():
@@ -276,7 +277,7 @@ def policy_lines(groups, results, where, limit):
         for window in group.windows():
             yield window_words(window, group.is_simulated)
             rule = rule_text(group, window, limit)
-            if rule.endswith(" feedback=address") and group.collective == "allgather ":
+            if rule.endswith(" feedback=address") and group.collective in ("allgather ", "bcast "):
                 yield "# For vectors that hold changes only, not for parameters: feedback adds what earlier calls left out."
             yield rule or f"# No rule: sums below {verdict.bytes_words(SMALLEST)} are MPI's own."
 

@@ -17,7 +17,7 @@ def ratio(row):
 def conditions(points):
     """'2 ranks, lab-1gbit, f32, normal input' of a file's rows; 'reduce-scatter, 2 ranks, ...' if they are of no allreduce."""
     first = points[0]
-    what = f"{schema.noun_of(first['collective'])}, " if str(first["collective"]) in schema.HALVES else ""
+    what = f"{schema.noun_of(first['collective'])}, " if str(first["collective"]) in schema.PARTED else ""
     return f"{what}{first['ranks']} ranks, {first['link'] or 'no link named'}, {first['dtype']}, {first['data']} input"
 
 

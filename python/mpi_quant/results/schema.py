@@ -21,9 +21,12 @@ FILE_STATES = ("running", "complete", "partial")
 MEMORIES = ("host", "cuda")
 # The collectives of rows. `link`: messages between pairs of ranks. Files from before there was a choice have rows of ALLREDUCE.
 ALLREDUCE, MPI_ALLREDUCE = "allreduce", "MPI_Allreduce"
-COLLECTIVES = (ALLREDUCE, "iallreduce", "reduce_scatter", "allgather", "sparse_allreduce", "link")
-# The two halves of an allreduce: (MPI's function, the noun for texts). All others stand beside MPI_Allreduce.
-HALVES = {"reduce_scatter": ("MPI_Reduce_scatter_block", "reduce-scatter"), "allgather": ("MPI_Allgather", "allgather")}
+COLLECTIVES = (ALLREDUCE, "iallreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse_allreduce", "link")
+# Collectives in which a rank has a part of the vector, or one rank, the root, all of it: (MPI's function, the noun for texts). All others stand
+# beside MPI_Allreduce.
+PARTED = {"reduce_scatter": ("MPI_Reduce_scatter_block", "reduce-scatter"), "allgather": ("MPI_Allgather", "allgather"),
+          "bcast": ("MPI_Bcast", "broadcast"), "reduce": ("MPI_Reduce", "reduction to a root")}
+ROOTED = ("bcast", "reduce")
 # Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the
 # addresses on the GPU; NCCL.
 DENSE = ("mpi", "mpi-direct", "nccl")
@@ -36,12 +39,12 @@ BEST_DENSE = "best-dense"  # word of --baseline: the fastest dense method of eac
 
 def function_of(collective):
     """The MPI function that dense rows of a collective are made by."""
-    return HALVES.get(str(collective), (MPI_ALLREDUCE,))[0]
+    return PARTED.get(str(collective), (MPI_ALLREDUCE,))[0]
 
 
 def noun_of(collective):
-    """'allreduce', 'reduce-scatter', 'allgather'."""
-    return HALVES.get(str(collective), ("", ALLREDUCE))[1]
+    """'allreduce', 'reduce-scatter', 'allgather', 'broadcast', 'reduction to a root'."""
+    return PARTED.get(str(collective), ("", ALLREDUCE))[1]
 
 
 def a_noun_of(collective):
@@ -50,8 +53,14 @@ def a_noun_of(collective):
 
 
 def passes_of(collective):
-    """How many times (ranks - 1) / ranks of the vector each rank sends in an uncompressed call."""
-    return 1 if str(collective) in HALVES else 2
+    """How many times (ranks - 1) / ranks of the vector a rank sends on average in an uncompressed call."""
+    return 1 if str(collective) in PARTED else 2
+
+
+def busiest_share(collective, ranks):
+    """The bytes that the busiest rank then sends or receives, over those of the vector. ranks: 2 or more; may be an array. A root sends, or
+    receives, all of it."""
+    return 1 + 0 * ranks if str(collective) in ROOTED else passes_of(collective) * (ranks - 1) / ranks
 
 
 def lone_algorithm(methods):

@@ -6,7 +6,7 @@ import random
 import re
 import tomllib
 
-SECTIONS = ("allreduce", "reduce_scatter", "allgather", "sparse")
+SECTIONS = ("allreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse")
 LAB = re.compile(r"([1-9][0-9]*)x([1-9][0-9]*[kmg]?bit)")
 SHARED_MEMORY = "shm"
 

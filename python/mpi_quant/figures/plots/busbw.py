@@ -6,7 +6,7 @@ from matplotlib import ticker
 from mpi_quant.figures import look as fig
 from mpi_quant.figures.register import draw, extent, plot
 from mpi_quant.results.reader import with_columns
-from mpi_quant.results.schema import passes_of
+from mpi_quant.results.schema import ROOTED, busiest_share, passes_of
 
 
 def wire_limit(link):
@@ -17,8 +17,8 @@ def wire_limit(link):
 
 def of_bus(points):
     """busbw of the median and of the ends of its interval: bytes / t * 2 (ranks - 1) / ranks, of the halves of an allreduce half of
-    it."""
-    moved = points["bytes"] * [float(passes_of(name)) for name in points["collective"]] * (points["ranks"] - 1) / points["ranks"]
+    it; with a root bytes / t."""
+    moved = points["bytes"] * [busiest_share(name, float(ranks)) for name, ranks in zip(points["collective"], points["ranks"])]
     return with_columns(points, {"busbw": moved / points["t_median_s"], "busbw_lo": moved / points["t_ci_hi_s"],
                                  "busbw_hi": moved / points["t_ci_lo_s"]})
 
@@ -30,10 +30,9 @@ def limits(selection, panel):
     if wire_limit(link):
         out.append((f"wire of {link}", wire_limit(link)))
     if selection.kernels:
-        # A rank at least reads what it gives and writes what it gets: two vectors, or one and a part.
-        passes = passes_of(selection.collective)
-        vectors = 2 if passes == 2 else 1 + 1 / ranks
-        out.append(("copying by one core", selection.kernels.triad() / vectors * passes * (ranks - 1) / ranks))
+        # A rank at least reads what it gives and writes what it gets: two vectors, or one and a part; of a broadcast one.
+        vectors = {"reduce_scatter": 1 + 1 / ranks, "allgather": 1 + 1 / ranks, "bcast": 1}.get(selection.collective, 2)
+        out.append(("copying by one core", selection.kernels.triad() / vectors * busiest_share(selection.collective, ranks)))
     return out
 
 
@@ -54,7 +53,7 @@ def busbw(selection):
     for axis, lines in zip(axes, found):
         for name, rate in lines:
             axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label=name)
+    factor = "" if selection.collective in ROOTED else f"{'2 ' if passes_of(selection.collective) == 2 else ''}(ranks - 1) / ranks times "
     fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
-        f"The bandwidth is {'2 ' if passes_of(selection.collective) == 2 else ''}(ranks - 1) / ranks times the bytes of the vector over "
-        "the median time. Bands are 95 % intervals."))
+        f"The bandwidth is {factor}the bytes of the vector over the median time. Bands are 95 % intervals."))
     return figure, rows
