@@ -12,6 +12,7 @@
 #include "bench/buffers.hpp"
 #include "bench/call.hpp"
 #include "bench/sync.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/private_comm.hpp"
 
@@ -58,9 +59,8 @@ class LinkWorkload final : public Workload {
 
   int exchange(int messages) {
     const std::size_t bytes = static_cast<std::size_t>(messages) * bytes_;
-    const Status status = exchange_with(exchange_, distance(), kTag, std::span(out_.slot(0), bytes),
-                                        std::span(in_.slot(0), bytes), messages);
-    return status.ok() ? MPI_SUCCESS : MPI_ERR_OTHER;
+    return code_of(exchange_with(exchange_, distance(), kTag, std::span(out_.slot(0), bytes),
+                                 std::span(in_.slot(0), bytes), messages));
   }
   ResultErrors compare(int messages) const {
     ErrorSums errors;

@@ -32,13 +32,32 @@ float Overlap::Last::rate() const {
   return mean > 0 ? static_cast<float>(1 / mean) : 0;
 }
 
-void Overlap::took(bool by_codec, double seconds) {
-  (by_codec ? codec_ : mpi_).add(seconds);
-  slowest_s_ = std::max(codec_.mean_s(), by_codec ? slowest_s_ : kFading * slowest_s_);
-  if (codec_.mean_s() >= kFaster * slowest_s_) return;
+void Overlap::took(const Method& method, bool by_codec, double seconds) {
+  if (!by_codec) mpi_.add(seconds);
+  if (method.exact()) return;
+  auto codec = std::find_if(codecs_.begin(), codecs_.end(),
+                            [&](const ByCodec& other) { return other.method == method; });
+  if (codec == codecs_.end()) {  // takes the place of the one that was used longest ago
+    codec = std::min_element(codecs_.begin(), codecs_.end(),
+                             [](const ByCodec& a, const ByCodec& b) { return a.used_at < b.used_at; });
+    *codec = ByCodec{};
+    codec->method = method;
+  }
+  codec->used_at = ++calls_;
+  if (by_codec) codec->last.add(seconds);
+  const double mean_s = codec->last.mean_s();
+  codec->slowest_s = std::max(mean_s, by_codec ? codec->slowest_s : kFading * codec->slowest_s);
+  if (mean_s >= kFaster * codec->slowest_s) return;
   // The program hides more by now, or the network is faster. MPI's times are from before that.
   mpi_.forget();
-  slowest_s_ = codec_.mean_s();
+  codec->slowest_s = mean_s;
+}
+
+void Overlap::bring(const Method& method, Heard& into) const {
+  const auto codec = std::find_if(codecs_.begin(), codecs_.end(),
+                                  [&](const ByCodec& other) { return other.method == method; });
+  into.call_rate = codec == codecs_.end() ? 0 : codec->last.rate();
+  into.dense_rate = mpi_.rate();
 }
 
 bool Overlap::runs(const Heard& agreed, std::uint32_t number) {

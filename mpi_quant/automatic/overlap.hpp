@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "mpi_quant/automatic/heard.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 
@@ -54,16 +55,15 @@ class SharedTime {
   int inside_ = 0, in_flight_ = 0;
 };
 
-// What the last calls of a class cost this rank.
+// What the last calls of a class cost this rank: those that MPI reduced, and those by each of the last
+// methods that were chosen. A persistent call may have another method than the calls beside it.
 class Overlap {
  public:
-  // seconds: a call's share of SharedTime, as if its vector had the size that stands for the class.
-  void took(bool by_codec, double seconds);
-  // Sets the rates only.
-  void bring(Heard& into) const {
-    into.call_rate = codec_.rate();
-    into.dense_rate = mpi_.rate();
-  }
+  // method: that was chosen for the call, with its plan. seconds: the call's share of SharedTime, as if its
+  // vector had the size that stands for the class.
+  void took(const Method& method, bool by_codec, double seconds);
+  // Sets the rates only: of calls by this method, and of calls that MPI reduced.
+  void bring(const Method& method, Heard& into) const;
   // Whether the codec runs in the call with this number, by what its agreement brought. The slower of codec
   // and MPI's reduction runs now and then, too, so that a change is seen: so rarely that it costs one
   // hundredth. The first calls are exact.
@@ -82,8 +82,16 @@ class Overlap {
     std::array<double, 8> seconds_{};
     std::size_t n_ = 0;
   };
-  Last codec_, mpi_;
-  double slowest_s_ = 0;  // the greatest mean of codec_ since MPI's times are of use
+  // method: of no call yet if it is exact.
+  struct ByCodec {
+    Method method;
+    Last last;
+    double slowest_s = 0;       // the greatest mean since MPI's times are of use
+    std::uint64_t used_at = 0;  // the number of calls by then
+  };
+  std::array<ByCodec, 4> codecs_{};
+  Last mpi_;
+  std::uint64_t calls_ = 0;
 };
 
 }  // namespace mq

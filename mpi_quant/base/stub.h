@@ -2,9 +2,8 @@
  * for one MPI (a core).
  *
  * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI and in the
- * standard ABI. On x86-64
- * and AArch64 both arrive in one register or one stack slot of 8 bytes. Code that reads a slot as an int
- * takes the lower half; the upper half may hold anything. */
+ * standard ABI. On x86-64 and AArch64 both arrive in one register or one stack slot of 8 bytes. Code that
+ * reads a slot as an int takes the lower half; the upper half may hold anything. */
 #ifndef MPI_QUANT_BASE_STUB_H
 #define MPI_QUANT_BASE_STUB_H
 

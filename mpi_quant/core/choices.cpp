@@ -52,6 +52,7 @@ class ChoiceClass final : public CallClock {
     with_nodes.per_node = per_node;
     choosers_.push_front(made(with_nodes));
     times = {};
+    overlap = {};
   }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
@@ -65,6 +66,7 @@ class ChoiceClass final : public CallClock {
   void restart(Chooser& chooser) noexcept {
     chooser.restart();
     times = {};
+    overlap = {};
   }
 
   // MPIQ_KNOWLEDGE decides, whatever calls take.
@@ -292,7 +294,7 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
     heard.state = chosen.chooser->state();
     heard.state_complement = static_cast<std::uint16_t>(~heard.state);
   } else {
-    calls.overlap.bring(heard);
+    calls.overlap.bring(candidate_of(chosen).method, heard);
   }
   const Choice& choice = chosen.choice;
   if (choice.sampled || choice.scouted != 0) try_samples(state, chosen, call, element, waits, heard);
@@ -331,8 +333,9 @@ void took(const Chosen& chosen) noexcept {
 }
 
 void took_of_program(const Chosen& chosen, bool by_codec, double seconds) noexcept {
-  if (chosen.calls != nullptr)
-    chosen.calls->overlap.took(by_codec, chosen.calls->scaled(seconds, chosen.bytes));
+  if (chosen.calls == nullptr) return;
+  chosen.calls->overlap.took(candidate_of(chosen).method, by_codec,
+                             chosen.calls->scaled(seconds, chosen.bytes));
 }
 
 std::vector<ChoiceSummary> choice_summaries() {

@@ -25,7 +25,8 @@ class Program {
   double codec_s = 1e-3, mpi_s = 3e-3;  // what a call needs
   double touch_s = 2e-6;                // in the library, whatever is hidden: to start and to complete it
   double codec_work_s = 0;              // of codec_s: work of the processor, which no program can hide
-  bool is_hidden = false;               // all but that is done while the program works
+  Method method = *parse_method("int8/direct");
+  bool is_hidden = false;  // all but that is done while the program works
 
   // One step. Returns the seconds that rank 0 spent in the library.
   double step() {
@@ -56,7 +57,7 @@ class Program {
     Heard heard;
     for (const Rank& rank : ranks_) {
       Heard mine;
-      rank.overlap.bring(mine);
+      rank.overlap.bring(method, mine);
       heard = greatest(heard, mine);
     }
     return Overlap::runs(heard, number_++);
@@ -97,7 +98,7 @@ class Program {
         spend((left[ending] - done) * static_cast<double>(ends.size() - next + 1));
         done = left[ending];
         is_over[ending] = true;
-        rank.overlap.took(by_codec[ending], rank.shared.finish(rank.now, started[ending]));
+        rank.overlap.took(method, by_codec[ending], rank.shared.finish(rank.now, started[ending]));
       }
       rank.shared.leave(rank.now);
     }
@@ -131,9 +132,10 @@ TEST(Overlap, the_first_calls_are_exact) {
   Heard none;
   for (std::uint32_t i = 0; i < 1000; ++i) EXPECT_FALSE(Overlap::runs(none, i));
   Overlap overlap;
-  overlap.took(false, 1);
-  overlap.took(false, 1);
-  overlap.bring(none);
+  const Method method = *parse_method("int8/direct");
+  overlap.took(method, false, 1);
+  overlap.took(method, false, 1);
+  overlap.bring(method, none);
   EXPECT_EQ(none.dense_rate, 0);  // two times are not believed
 }
 
@@ -193,15 +195,66 @@ TEST(Overlap, a_program_that_begins_to_wait_or_to_hide_is_noticed) {
   });
 }
 
+// What the old favourite cost says nothing of the new one.
+TEST(Overlap, a_far_better_favourite_is_found_within_50_calls) {
+  over_programs([](Program& program) {
+    program.codec_s = 10 * program.mpi_s;
+    run(program, 400);
+    program.method = *parse_method("bf16/direct");
+    program.codec_s = program.mpi_s / 3;
+    run(program, 50);
+    run(program, 64);
+    EXPECT_GE(program.share(64), 0.85);
+  });
+}
+
+// Persistent calls keep their method when the favourite becomes another one. Each kind goes by its own costs.
+TEST(Overlap, calls_by_an_old_method_do_not_disturb_those_by_the_favourite) {
+  over_programs([](Program& program) {
+    const Method old = program.method, favourite = *parse_method("bf16/direct");
+    const double slow_s = 10 * program.mpi_s, fast_s = program.mpi_s / 3;
+    int good = 0, bad = 0, calls = 0;
+    for (int i = 0; i < 600; ++i) {
+      const bool is_old = i % 2 == 0;
+      program.method = is_old ? old : favourite;
+      program.codec_s = is_old ? slow_s : fast_s;
+      const std::size_t before = program.compressed.size();
+      program.step();
+      if (i < 200) continue;
+      const auto compressed = static_cast<int>(std::count(
+          program.compressed.begin() + static_cast<std::ptrdiff_t>(before), program.compressed.end(), true));
+      (is_old ? bad : good) += compressed;
+      if (is_old) calls += static_cast<int>(program.compressed.size() - before);
+    }
+    EXPECT_GE(good, 0.85 * calls);
+    EXPECT_LE(bad, 0.05 * calls);
+  });
+}
+
+// A place is free for each new method.
+TEST(Overlap, any_number_of_methods_may_follow_each_other) {
+  Overlap overlap;
+  for (int i = 1; i <= 40; ++i) {
+    const Method method = *parse_method("topk(k=" + std::to_string(i * 0.01) + ")/direct");
+    Heard heard;
+    overlap.bring(method, heard);
+    EXPECT_EQ(heard.call_rate, 0) << i;
+    for (int call = 0; call < 5; ++call) overlap.took(method, true, i);
+    overlap.bring(method, heard);
+    EXPECT_FLOAT_EQ(heard.call_rate, 1.0F / static_cast<float>(i));
+  }
+}
+
 // Nothing but the agreement of the call decides: it does not matter in which order ranks are heard, and a
 // rank that knows nothing yet follows the others.
 TEST(Overlap, what_is_agreed_does_not_depend_on_the_order_of_the_ranks) {
+  const Method method = *parse_method("int8/direct");
   std::vector<Heard> said;
   for (int rank = 0; rank < 6; ++rank) {
     Overlap overlap;
-    for (int i = 0; i < 5 * rank; ++i) overlap.took(i % 2 == 0, 1e-3 * (1 + (7 * i + rank) % 5));
+    for (int i = 0; i < 5 * rank; ++i) overlap.took(method, i % 2 == 0, 1e-3 * (1 + (7 * i + rank) % 5));
     said.emplace_back();
-    overlap.bring(said.back());
+    overlap.bring(method, said.back());
   }
   EXPECT_EQ(said[0].call_rate, 0);
   std::mt19937 random(1);
@@ -219,10 +272,11 @@ TEST(Overlap, what_is_agreed_does_not_depend_on_the_order_of_the_ranks) {
 
 // A call that costs nothing has a rate all the same, and it is finite: it is a field of a message.
 TEST(Overlap, rates_are_finite) {
+  const Method method = *parse_method("int8/direct");
   Overlap overlap;
-  for (int i = 0; i < 9; ++i) overlap.took(true, 0);
+  for (int i = 0; i < 9; ++i) overlap.took(method, true, 0);
   Heard heard;
-  overlap.bring(heard);
+  overlap.bring(method, heard);
   EXPECT_TRUE(std::isfinite(heard.call_rate));
   EXPECT_GT(heard.call_rate, 0);
   for (const float rate : {1e-38F, 1.0F, 3e38F})

@@ -2,8 +2,6 @@
  * communicator of its own, on which nothing is known. It makes N calls, then the network is changed by
  * somebody else, and it makes N more. Prints CSV: method, half (0 or 1), number of the call, seconds.
  *
- * usage: mpiq-changing FLAG BYTES N METHOD...
- *
  * Before each half rank 0 makes the file FLAG, with the number of the half in it, and waits until it is gone:
  * whoever changes the network then removes it. scripts/lab_change does.
  * Elements are floats, normally distributed, and others on each rank. Seconds are those of the slowest
@@ -12,6 +10,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,12 +52,21 @@ static void half_of_calls(const char* method, int half, int calls, MPI_Comm comm
   }
 }
 
+static const char kUsage[] =
+    "usage: mpiq-changing FLAG BYTES N METHOD...   (4 or more; 1 to 10^6), started with mpiexec";
+
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  if (!mpiq_launched_by_own_mpi("mpiq-changing")) return 2;
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {
+    puts(strcmp(argv[1], "--help") == 0 ? kUsage : "mpiq-changing " MPIQ_VERSION);
+    return 0;
+  }
   const long bytes = argc > 4 ? atol(argv[2]) : 0, calls = argc > 4 ? atol(argv[3]) : 0;
   if (bytes < 4 || calls < 1 || calls > 1000000) {
-    fprintf(stderr, "usage: mpiq-changing FLAG BYTES N METHOD...\n");
+    fprintf(stderr, "%s\n", kUsage);
+    return 2;
+  }
+  MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-changing")) {
     MPI_Finalize();
     return 2;
   }
