@@ -76,7 +76,7 @@ TEST(ListStats, estimates_unions_and_means) {
 }
 
 // Mean over the ranks of what a reduction by routes sends.
-double measured_bytes(const Scene& scene) {
+double measured_bytes(const KylixScene& scene) {
   std::mutex mutex;
   double sum = 0;
   Loopback net(scene.ranks);
@@ -91,7 +91,7 @@ double measured_bytes(const Scene& scene) {
 }
 
 // Lists of the model itself: index r with the probability 1 - exp(-lambda r^-alpha).
-void fill_power_law(Scene& scene, double size, double entries, double alpha) {
+void fill_power_law(KylixScene& scene, double size, double entries, double alpha) {
   double low = 1e-9, high = 1e15;
   for (int i = 0; i < 60; ++i) {
     const double lambda = std::sqrt(low * high);
@@ -115,7 +115,7 @@ void fill_power_law(Scene& scene, double size, double entries, double alpha) {
 TEST(Degrees, predicts_the_bytes_that_are_sent_to_5_percent) {
   for (const double alpha : {0.0, 0.7, 1.1})
     for (const std::vector<int>& degrees : {std::vector{16}, {4, 4}, {8, 2}, {2, 2, 2, 2}}) {
-      Scene scene{.ranks = 16, .degrees = degrees};
+      KylixScene scene{.ranks = 16, .degrees = degrees};
       fill_power_law(scene, 20000, 1500, alpha);
       const UnionModel model(20000, 1500, alpha);
       const double predicted = predict_kylix(Network{}, 16, KylixLoad{model, model, 4, 0}, degrees).bytes;
@@ -125,7 +125,7 @@ TEST(Degrees, predicts_the_bytes_that_are_sent_to_5_percent) {
 
 TEST(Degrees, fitted_to_the_lists_predicts_the_bytes_to_15_percent) {
   for (const double alpha : {0.0, 0.7, 1.1}) {
-    Scene scene{.ranks = 16, .degrees = {4, 4}};
+    KylixScene scene{.ranks = 16, .degrees = {4, 4}};
     fill_power_law(scene, 20000, 1500, alpha);
     const sparse::ListStatsLayout shape(16, true);
     std::vector<std::vector<std::uint64_t>> blocks;

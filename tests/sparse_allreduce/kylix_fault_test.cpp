@@ -13,8 +13,8 @@ namespace {
 using sparse::Header;
 using sparse::KylixTag;
 
-Scene scene_of(int ranks, std::vector<int> degrees, int replicas = 1) {
-  Scene scene{.ranks = ranks, .degrees = std::move(degrees)};
+KylixScene scene_of(int ranks, std::vector<int> degrees, int replicas = 1) {
+  KylixScene scene{.ranks = ranks, .degrees = std::move(degrees)};
   scene.replicas = replicas;
   fill(scene, Spread::power_law, Spread::uniform, 500, 120, 120, 8, ValueKind::reals);
   return scene;
@@ -23,8 +23,8 @@ Scene scene_of(int ranks, std::vector<int> degrees, int replicas = 1) {
 using Results = std::vector<std::vector<std::byte>>;
 
 // What a sound network gives, by rank.
-Results sound(const Scene& scene) {
-  Scene single = scene;
+Results sound(const KylixScene& scene) {
+  KylixScene single = scene;
   single.ranks /= scene.replicas;
   single.replicas = 1;
   Results results(static_cast<std::size_t>(scene.ranks));
@@ -51,7 +51,7 @@ Loopback::Fault in_reductions(Loopback::Fault fault) {
 TEST(KylixFaults, duplicates_and_reordering_never_change_a_bit) {
   for (const std::vector<int>& degrees : {std::vector{6}, {3, 2}, {2, 2}, {5}})
     for (std::uint64_t seed = 1; seed < 4; ++seed) {
-      const Scene scene = scene_of(6, degrees);
+      const KylixScene scene = scene_of(6, degrees);
       const Results want = sound(scene);
       Loopback net(6, seed % 3, {}, Loopback::jumbled(seed, 40, true));
       net.run_in_turn([&](Loopback::Rank& comm) {
@@ -68,7 +68,7 @@ TEST(KylixFaults, duplicates_and_reordering_never_change_a_bit) {
 TEST(KylixFaults, a_dead_peer_is_an_error_within_the_time_out_on_every_rank_that_depends_on_it) {
   for (int dead = 0; dead < 6; ++dead)
     for (const int from : {0, 14}) {
-      Scene scene = scene_of(6, {3, 2});
+      KylixScene scene = scene_of(6, {3, 2});
       scene.timeout_s = 0.15;
       const Results want = sound(scene);
       std::atomic<int> failed = 0;
@@ -93,7 +93,7 @@ TEST(KylixFaults, a_dead_peer_is_an_error_within_the_time_out_on_every_rank_that
 }
 
 TEST(KylixFaults, a_lost_message_is_an_error_and_never_a_partial_sum) {
-  Scene scene = scene_of(5, {2, 2});
+  KylixScene scene = scene_of(5, {2, 2});
   scene.timeout_s = 0.3;
   const Results want = sound(scene);
   for (int lost = 0; lost < 12; lost += 2) {
@@ -117,7 +117,7 @@ TEST(KylixFaults, a_lost_message_is_an_error_and_never_a_partial_sum) {
 
 TEST(KylixFaults, damaged_headers_are_errors_and_nobody_waits) {
   for (int victim = 0; victim < 60; ++victim) {
-    Scene scene = scene_of(5, {2, 2});
+    KylixScene scene = scene_of(5, {2, 2});
     scene.timeout_s = 2;
     const Results want = sound(scene);
     std::atomic<int> sent = 0, failed = 0;
@@ -152,7 +152,7 @@ TEST(KylixFaults, damaged_headers_are_errors_and_nobody_waits) {
 
 TEST(KylixFaults, random_bytes_in_any_message_crash_nothing) {
   for (int victim = 0; victim < 150; victim += 2) {
-    Scene scene = scene_of(5, {2, 2});
+    KylixScene scene = scene_of(5, {2, 2});
     scene.timeout_s = 0.1;  // a message may pass for one of an earlier run, and is missing then
     std::atomic<int> sent = 0;
     std::mt19937_64 random(static_cast<std::uint64_t>(victim));
@@ -169,7 +169,7 @@ TEST(KylixFaults, random_bytes_in_any_message_crash_nothing) {
 
 TEST(KylixFaults, routes_are_made_by_all_ranks_or_by_none) {
   for (int victim = 0; victim < 100; ++victim) {
-    const Scene scene = scene_of(5, victim % 2 ? std::vector{2, 2} : std::vector<int>{});
+    const KylixScene scene = scene_of(5, victim % 2 ? std::vector{2, 2} : std::vector<int>{});
     std::atomic<int> sent = 0, failed = 0;
     Loopback net(5, 0, [&](int, int, int tag, Loopback::Message& message) {
       if (tag == status_tag() || sent++ != victim) return;
@@ -184,7 +184,7 @@ TEST(KylixFaults, routes_are_made_by_all_ranks_or_by_none) {
 }
 
 // All runs of one rank: how many succeeded with the bits that are due.
-int runs_of(const Scene& scene, Loopback::Rank& comm, const Results& want, int runs) {
+int runs_of(const KylixScene& scene, Loopback::Rank& comm, const Results& want, int runs) {
   Player player(scene, comm);
   const Status status = player.configure();
   EXPECT_TRUE(status.ok()) << status.text();
@@ -203,7 +203,7 @@ int runs_of(const Scene& scene, Loopback::Rank& comm, const Results& want, int r
 
 TEST(KylixReplicas, leave_nothing_under_way_when_all_is_well) {
   for (const std::uint64_t seed : {0u, 1u, 2u}) {
-    const Scene scene = scene_of(8, {2, 2}, 2);
+    const KylixScene scene = scene_of(8, {2, 2}, 2);
     const Results want = sound(scene);
     Loopback net(8, seed);
     net.run([&](Loopback::Rank& comm) {
@@ -222,7 +222,7 @@ TEST(KylixReplicas, leave_nothing_under_way_when_all_is_well) {
 
 TEST(KylixReplicas, any_single_death_changes_no_bit_on_the_survivors) {
   for (const std::vector<int>& degrees : {std::vector{2, 2}, {4}, {3}}) {
-    Scene scene = scene_of(8, degrees, 2);
+    KylixScene scene = scene_of(8, degrees, 2);
     scene.timeout_s = 10;
     const Results want = sound(scene);
     for (int dead = 0; dead < 8; ++dead)
@@ -242,7 +242,7 @@ TEST(KylixReplicas, any_single_death_changes_no_bit_on_the_survivors) {
 }
 
 TEST(KylixReplicas, a_death_with_three_replicas_and_more_deaths_change_no_bit) {
-  Scene scene = scene_of(12, {2, 2}, 3);
+  KylixScene scene = scene_of(12, {2, 2}, 3);
   scene.timeout_s = 10;
   const Results want = sound(scene);
   Loopback net(12, 5, {}, in_reductions([](int from, int, int, int) {
@@ -252,7 +252,7 @@ TEST(KylixReplicas, a_death_with_three_replicas_and_more_deaths_change_no_bit) {
 }
 
 TEST(KylixReplicas, a_slow_rank_holds_nobody_up_and_changes_no_bit) {
-  Scene scene = scene_of(8, {2, 2}, 2);
+  KylixScene scene = scene_of(8, {2, 2}, 2);
   scene.timeout_s = 10;
   const Results want = sound(scene);
   for (int slow = 0; slow < 8; slow += 3) {
@@ -279,7 +279,7 @@ TEST(KylixReplicas, a_slow_rank_holds_nobody_up_and_changes_no_bit) {
 
 // As with long messages of MPI, which stay with the sender until they are received.
 TEST(KylixReplicas, a_rank_that_takes_no_messages_holds_nobody_up) {
-  Scene scene = scene_of(8, {2, 2}, 2);
+  KylixScene scene = scene_of(8, {2, 2}, 2);
   scene.timeout_s = 20;
   const Results want = sound(scene);
   for (int gone = 0; gone < 8; gone += 3) {
@@ -299,7 +299,7 @@ TEST(KylixReplicas, a_rank_that_takes_no_messages_holds_nobody_up) {
 }
 
 TEST(KylixReplicas, a_rank_too_far_behind_gives_up_and_the_others_do_not_notice) {
-  Scene scene = scene_of(8, {2, 2}, 2);
+  KylixScene scene = scene_of(8, {2, 2}, 2);
   scene.timeout_s = 1.5;
   const Results want = sound(scene);
   std::atomic<int> done = 0;
@@ -331,7 +331,7 @@ TEST(KylixReplicas, a_rank_too_far_behind_gives_up_and_the_others_do_not_notice)
 }
 
 TEST(KylixReplicas, leave_nothing_under_way_with_long_messages_either) {
-  const Scene scene = scene_of(8, {2, 2}, 2);
+  const KylixScene scene = scene_of(8, {2, 2}, 2);
   const Results want = sound(scene);
   Loopback net(8, 3);
   net.set_rendezvous();
@@ -350,7 +350,7 @@ TEST(KylixReplicas, leave_nothing_under_way_with_long_messages_either) {
 
 TEST(KylixReplicas, duplicates_and_reordering_never_change_a_bit) {
   for (std::uint64_t seed = 1; seed < 8; ++seed) {
-    const Scene scene = scene_of(8, {2, 2}, 2);
+    const KylixScene scene = scene_of(8, {2, 2}, 2);
     const Results want = sound(scene);
     Loopback net(8, seed % 2, {}, in_reductions(Loopback::jumbled(seed, 60, true)));
     net.run([&](Loopback::Rank& comm) { EXPECT_EQ(runs_of(scene, comm, want, 6), 6); });
@@ -358,7 +358,7 @@ TEST(KylixReplicas, duplicates_and_reordering_never_change_a_bit) {
 }
 
 TEST(KylixReplicas, other_lists_than_the_replica_has_are_an_error_everywhere) {
-  Scene scene = scene_of(6, {3}, 2);
+  KylixScene scene = scene_of(6, {3}, 2);
   scene.shares[4].in.push_back(100000);
   std::atomic<int> failed = 0;
   Loopback net(6);
@@ -371,7 +371,7 @@ TEST(KylixReplicas, other_lists_than_the_replica_has_are_an_error_everywhere) {
 }
 
 TEST(KylixReplicas, both_copies_dead_is_an_error_within_the_time_out) {
-  Scene scene = scene_of(6, {3}, 2);
+  KylixScene scene = scene_of(6, {3}, 2);
   scene.timeout_s = 0.3;
   std::atomic<int> failed = 0;
   Loopback net(6, 0, {}, in_reductions([](int from, int, int, int) {

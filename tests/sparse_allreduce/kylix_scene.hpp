@@ -24,7 +24,7 @@ struct Share {
   std::vector<double> values;  // out.size() * stride
 };
 
-struct Scene {
+struct KylixScene {
   int ranks = 1;
   std::vector<int> degrees{};
   kernels::Element element = kernels::Element::f32;
@@ -54,17 +54,7 @@ inline std::vector<std::int64_t> as_signed(const std::vector<std::uint64_t>& ind
 }
 
 // Bytes of values as the scene's element.
-inline std::vector<std::byte> as_bytes(const Scene& scene, const std::vector<double>& values) {
-  std::vector<std::byte> bytes(values.size() * kernels::element_bytes(scene.element));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto f = static_cast<float>(values[i]);
-    if (scene.element == kernels::Element::f64)
-      std::memcpy(bytes.data() + i * 8, &values[i], 8);
-    else
-      std::memcpy(bytes.data() + i * 4, &f, 4);
-  }
-  return bytes;
-}
+std::vector<std::byte> as_bytes(const KylixScene& scene, const std::vector<double>& values);
 
 inline double apply(Op op, double a, double b) {
   if (op == Op::sum) return a + b;
@@ -72,67 +62,24 @@ inline double apply(Op op, double a, double b) {
 }
 
 // By a dictionary of all that any rank of the first replica brings; values that are exact in any order.
-inline std::vector<double> expected(const Scene& scene, int rank) {
-  std::map<std::int64_t, std::vector<double>> all;
-  for (int r = 0; r < scene.ranks / scene.replicas; ++r) {
-    const Share& share = scene.shares[static_cast<std::size_t>(r)];
-    for (std::size_t i = 0; i < share.out.size(); ++i) {
-      const double* v = share.values.data() + i * scene.stride;
-      auto [at, fresh] = all.try_emplace(share.out[i], v, v + scene.stride);
-      for (std::size_t s = 0; s < scene.stride && !fresh; ++s)
-        at->second[s] = apply(scene.op, at->second[s], v[s]);
-    }
-  }
-  const double none = scene.op == Op::sum ? 0 : scene.op == Op::min ? HUGE_VAL : -HUGE_VAL;
-  std::vector<double> result;
-  for (const std::int64_t index : scene.shares[static_cast<std::size_t>(rank)].in) {
-    const auto at = all.find(index);
-    for (std::size_t s = 0; s < scene.stride; ++s) result.push_back(at == all.end() ? none : at->second[s]);
-  }
-  return result;
-}
+std::vector<double> expected(const KylixScene& scene, int rank);
 
 using Reduction = sparse::KylixReduction<Loopback::Rank>;
 
 // One rank's side.
 class Player {
  public:
-  Player(const Scene& scene, Loopback::Rank& comm)
+  Player(const KylixScene& scene, Loopback::Rank& comm)
       : scene_(scene), comm_(comm), share_(scene.shares[static_cast<std::size_t>(comm.rank())]) {
     out_bytes_ = as_bytes(scene, share_.values);
     in_bytes_.resize(share_.in.size() * scene.entry().bytes());
   }
-  Status sets(sparse::IndexSet& out, sparse::IndexSet& in) {
-    scratch.reset();
-    MQ_TRY(make_index_set(share_.out, scene_.order, sparse::kIndexLimit, scratch, out));
-    return make_index_set(share_.in, scene_.order, sparse::kIndexLimit, scratch, in);
-  }
-  Status configure() {
-    sparse::IndexSet out, in;
-    MQ_TRY(sets(out, in));
-    return sparse::configure(comm_, scene_.settings(), out, share_.out.size(), in, share_.in.size(), scratch,
-                             kylix, &reduction, traffic);
-  }
-  Status fused() {
-    sparse::IndexSet out, in;
-    MQ_TRY(sets(out, in));
-    scribble();
-    return sparse::configure_reduce(comm_, scene_.settings(), out, share_.out.size(), out_bytes_.data(), in,
-                                    share_.in.size(), in_bytes_.data(), scratch, kylix, reduction, traffic);
-  }
-  Status reduce() {
-    scribble();
-    MQ_TRY(reduction.start(comm_, out_bytes_.data(), in_bytes_.data()));
-    return finish(comm_, reduction);
-  }
+  Status sets(sparse::IndexSet& out, sparse::IndexSet& in);
+  Status configure();
+  Status fused();
+  Status reduce();
   // With replicas: until all that the others have sent has come, or for so long.
-  void settle(double seconds) {
-    const double end = now_s() + seconds;
-    while (!reduction.quiet() && now_s() < end) {
-      ASSERT_TRUE(reduction.receive_late(comm_).ok());
-      comm_.idle();
-    }
-  }
+  void settle(double seconds);
   void set_values(const std::vector<double>& values) { out_bytes_ = as_bytes(scene_, values); }
   const std::vector<std::byte>& result() const { return in_bytes_; }
 
@@ -143,7 +90,7 @@ class Player {
 
  private:
   void scribble() { std::fill(in_bytes_.begin(), in_bytes_.end(), std::byte{0x5a}); }
-  const Scene& scene_;
+  const KylixScene& scene_;
   Loopback::Rank& comm_;
   const Share& share_;
   std::vector<std::byte> out_bytes_, in_bytes_;
@@ -174,7 +121,7 @@ inline std::string text(const std::vector<int>& degrees) {
 }
 
 // Lists of a spread for every rank; integers as values.
-inline void fill(Scene& scene, Spread out, Spread in, std::uint64_t size, std::uint64_t out_count,
+inline void fill(KylixScene& scene, Spread out, Spread in, std::uint64_t size, std::uint64_t out_count,
                  std::uint64_t in_count, std::uint64_t seed, ValueKind kind = ValueKind::integers) {
   scene.shares.clear();
   const int each = scene.ranks / scene.replicas;

@@ -7,14 +7,14 @@ namespace {
 using kernels::Element;
 using sparse::Header;
 
-std::string describe(const Scene& scene, const std::string& more) {
+std::string describe(const KylixScene& scene, const std::string& more) {
   return std::to_string(scene.ranks) + " ranks, " + text(scene.degrees) + ", " +
          std::string(kernels::name(scene.element)) + ", op " + std::to_string(static_cast<int>(scene.op)) +
          ", stride " + std::to_string(scene.stride) + ", " + more;
 }
 
 // Fused, and by routes twice, and by routes that were made alone: all results by rank, all equal.
-std::vector<std::vector<std::byte>> play(const Scene& scene, std::uint64_t delay_seed,
+std::vector<std::vector<std::byte>> play(const KylixScene& scene, std::uint64_t delay_seed,
                                          const std::string& what) {
   std::vector<std::vector<std::byte>> results(static_cast<std::size_t>(scene.ranks));
   Loopback net(scene.ranks, delay_seed);
@@ -38,7 +38,7 @@ std::vector<std::vector<std::byte>> play(const Scene& scene, std::uint64_t delay
   return results;
 }
 
-void check(const Scene& scene, const std::string& more, std::uint64_t delay_seed = 0) {
+void check(const KylixScene& scene, const std::string& more, std::uint64_t delay_seed = 0) {
   const std::string what = describe(scene, more);
   const auto results = play(scene, delay_seed, what);
   for (int rank = 0; rank < scene.ranks; ++rank) {
@@ -52,7 +52,7 @@ TEST(Kylix, equals_the_dense_reduction_for_all_degrees_and_spreads) {
   for (int ranks = 1; ranks <= 17; ++ranks)
     for (const std::vector<int>& degrees : degree_vectors(ranks)) {
       if (ranks > 9 && ++seed % 5 != 0) continue;  // a sample of the many
-      Scene scene{.ranks = ranks, .degrees = degrees};
+      KylixScene scene{.ranks = ranks, .degrees = degrees};
       const auto spread = kSpreads[seed % 6], wanted = kSpreads[seed / 6 % 6];
       scene.element = seed % 2 != 0 ? Element::f64 : Element::f32;
       scene.op = std::array{Op::sum, Op::min, Op::max}[seed % 3];
@@ -70,7 +70,7 @@ TEST(Kylix, equals_the_dense_reduction_for_all_types_operations_and_strides) {
     for (const Element element : {Element::f32, Element::f64})
       for (const Op op : {Op::sum, Op::min, Op::max})
         for (const std::size_t stride : {1u, 3u}) {
-          Scene scene{.ranks = 6, .degrees = {3, 2}, .element = element, .op = op, .stride = stride};
+          KylixScene scene{.ranks = 6, .degrees = {3, 2}, .element = element, .op = op, .stride = stride};
           fill(scene, spread, Spread::uniform, 500, 100, 100, 5);
           check(scene, name(spread), 3);
           if (HasFatalFailure()) return;
@@ -79,7 +79,7 @@ TEST(Kylix, equals_the_dense_reduction_for_all_types_operations_and_strides) {
 
 TEST(Kylix, serves_many_ranks) {
   for (const std::vector<int>& degrees : {std::vector{32}, {4, 4, 2}, {2, 2, 2, 2, 2}, {8, 3}, {5, 5}}) {
-    Scene scene{.ranks = 32, .degrees = degrees};
+    KylixScene scene{.ranks = 32, .degrees = degrees};
     fill(scene, Spread::power_law, Spread::power_law, 3000, 300, 300, 9);
     check(scene, "power law");
   }
@@ -87,7 +87,7 @@ TEST(Kylix, serves_many_ranks) {
 
 TEST(Kylix, chooses_degrees_by_itself) {
   for (const int ranks : {1, 2, 3, 7, 12}) {
-    Scene scene{.ranks = ranks};
+    KylixScene scene{.ranks = ranks};
     fill(scene, Spread::power_law, Spread::uniform, 3000, 300, 300, 9);
     check(scene, "power law");
   }
@@ -96,7 +96,7 @@ TEST(Kylix, chooses_degrees_by_itself) {
 TEST(Kylix, serves_empty_lists) {
   for (const bool out : {false, true})
     for (const bool in : {false, true}) {
-      Scene scene{.ranks = 5, .degrees = {2, 2}};
+      KylixScene scene{.ranks = 5, .degrees = {2, 2}};
       fill(scene, Spread::uniform, Spread::uniform, 100, out ? 20 : 0, in ? 20 : 0, 3);
       check(scene, "empty");
       fill(scene, Spread::uniform, Spread::uniform, 100, 20, 20, 3);
@@ -110,7 +110,7 @@ TEST(Kylix, serves_empty_lists) {
 
 TEST(Kylix, gives_nothing_for_indices_that_nobody_has) {
   for (const Op op : {Op::sum, Op::min, Op::max}) {
-    Scene scene{.ranks = 4, .degrees = {2, 2}, .op = op};
+    KylixScene scene{.ranks = 4, .degrees = {2, 2}, .op = op};
     for (int r = 0; r < 4; ++r) scene.shares.push_back({{r}, {0, 3, 4, 1000}, {-1.0}});
     check(scene, "absent");
   }
@@ -118,7 +118,7 @@ TEST(Kylix, gives_nothing_for_indices_that_nobody_has) {
 
 TEST(Kylix, keeps_negative_zero_and_nan) {
   for (const Op op : {Op::sum, Op::min, Op::max}) {
-    Scene scene{.ranks = 3, .degrees = {3}, .op = op};
+    KylixScene scene{.ranks = 3, .degrees = {3}, .op = op};
     const double nan = std::nan("");
     for (int r = 0; r < 3; ++r) scene.shares.push_back({{1, 2}, {1, 2}, {-0.0, r == 1 ? nan : 1.0}});
     const auto results = play(scene, 0, "specials");
@@ -134,7 +134,7 @@ TEST(Kylix, keeps_negative_zero_and_nan) {
 TEST(Kylix, serves_unsorted_lists_with_duplicates) {
   std::mt19937_64 random(4);
   for (const std::vector<int>& degrees : {std::vector{6}, {3, 2}, {2, 2}, {5}}) {
-    Scene scene{.ranks = 6, .degrees = degrees, .stride = 2};
+    KylixScene scene{.ranks = 6, .degrees = degrees, .stride = 2};
     for (int r = 0; r < 6; ++r) {
       Share share;
       for (int i = 0; i < 150; ++i) share.out.push_back(static_cast<std::int64_t>(random() % 90));
@@ -147,7 +147,7 @@ TEST(Kylix, serves_unsorted_lists_with_duplicates) {
 }
 
 TEST(Kylix, combines_duplicates_in_the_order_they_stand_in) {
-  Scene scene{.ranks = 1, .degrees = {1}};
+  KylixScene scene{.ranks = 1, .degrees = {1}};
   scene.shares.push_back({{5, 5, 2, 5}, {5, 2}, {1e8, 1.0, 7.0, -1e8}});
   const auto results = play(scene, 0, "order");
   float got[2];
@@ -159,7 +159,7 @@ TEST(Kylix, combines_duplicates_in_the_order_they_stand_in) {
 TEST(Kylix, serves_the_largest_indices) {
   constexpr std::int64_t top = std::numeric_limits<std::int64_t>::max();
   for (const std::vector<int>& degrees : {std::vector{4}, {2, 2}, {3}}) {
-    Scene scene{.ranks = 4, .degrees = degrees};
+    KylixScene scene{.ranks = 4, .degrees = degrees};
     for (int r = 0; r < 4; ++r)
       scene.shares.push_back({{0, r + 1, top - 5 + r, top}, {0, top - 4, top - 1, top}, {1, 2, 3, 4}});
     check(scene, "near 2^63");
@@ -168,7 +168,7 @@ TEST(Kylix, serves_the_largest_indices) {
 
 TEST(Kylix, gives_the_same_bits_whatever_the_delays_and_on_all_ranks) {
   for (const std::vector<int>& degrees : {std::vector{7}, {2, 3}, {3, 2}, {2, 2}}) {
-    Scene scene{.ranks = 7, .degrees = degrees};
+    KylixScene scene{.ranks = 7, .degrees = degrees};
     fill(scene, Spread::power_law, Spread::identical, 400, 150, 120, 2, ValueKind::reals);
     const auto results = play(scene, 0, "delays");
     for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -177,11 +177,11 @@ TEST(Kylix, gives_the_same_bits_whatever_the_delays_and_on_all_ranks) {
 }
 
 TEST(Kylix, reduces_changing_values_by_the_same_routes) {
-  Scene scene{.ranks = 6, .degrees = {3, 2}};
+  KylixScene scene{.ranks = 6, .degrees = {3, 2}};
   fill(scene, Spread::correlated, Spread::uniform, 400, 150, 120, 2);
-  std::vector<Scene> scenes;
+  std::vector<KylixScene> scenes;
   for (std::uint64_t run = 0; run < 8; ++run) {
-    Scene next = scene;
+    KylixScene next = scene;
     for (int r = 0; r < 6; ++r) {
       Share& share = next.shares[static_cast<std::size_t>(r)];
       share.values = sparse_values<double>(ValueKind::integers, share.out.size(), run + 50, r);
@@ -192,7 +192,7 @@ TEST(Kylix, reduces_changing_values_by_the_same_routes) {
   net.run([&](Loopback::Rank& comm) {
     Player player(scene, comm);
     EXPECT_TRUE(player.configure().ok());
-    for (const Scene& now : scenes) {
+    for (const KylixScene& now : scenes) {
       player.set_values(now.shares[static_cast<std::size_t>(comm.rank())].values);
       EXPECT_TRUE(player.reduce().ok());
       EXPECT_EQ(player.result(), as_bytes(now, expected(now, comm.rank())));
@@ -203,7 +203,7 @@ TEST(Kylix, reduces_changing_values_by_the_same_routes) {
 
 TEST(Kylix, sends_exactly_the_values_that_the_layers_hold) {
   for (const std::vector<int>& degrees : {std::vector{8}, {4, 2}, {2, 2, 2}, {5}, {3, 2}}) {
-    Scene scene{.ranks = 8, .degrees = degrees, .element = Element::f64, .stride = 3};
+    KylixScene scene{.ranks = 8, .degrees = degrees, .element = Element::f64, .stride = 3};
     fill(scene, Spread::power_law, Spread::uniform, 2000, 300, 300, 6);
     // By sets: what each rank holds after each layer, from the bounds of its parts alone.
     Loopback net(8);
@@ -240,7 +240,7 @@ TEST(Kylix, sends_exactly_the_values_that_the_layers_hold) {
 // Identical lists of n: (d - 1) / d of n at the first layer, of n / d_0 at the second ..., down and up.
 TEST(Kylix, sends_the_bytes_of_the_formula_for_identical_lists) {
   for (const std::vector<int>& degrees : {std::vector{8}, {4, 2}, {2, 2, 2}, {2, 4}}) {
-    Scene scene{.ranks = 8, .degrees = degrees};
+    KylixScene scene{.ranks = 8, .degrees = degrees};
     const std::size_t n = 8 * 512;
     for (int r = 0; r < 8; ++r) {
       Share share;
@@ -277,7 +277,7 @@ TEST(Kylix, sends_the_bytes_of_the_formula_for_identical_lists) {
 }
 
 TEST(Kylix, balances_ranges_of_skewed_lists) {
-  Scene scene{.ranks = 16, .degrees = {4, 4}};
+  KylixScene scene{.ranks = 16, .degrees = {4, 4}};
   fill(scene, Spread::power_law, Spread::power_law, 1u << 20, 4000, 4000, 6);
   std::vector<double> received(16);
   Loopback net(16);
@@ -294,7 +294,7 @@ TEST(Kylix, balances_ranges_of_skewed_lists) {
 }
 
 TEST(Kylix, knows_its_lists_again) {
-  Scene scene{.ranks = 2, .degrees = {2}};
+  KylixScene scene{.ranks = 2, .degrees = {2}};
   scene.shares = {{{3, 1, 3}, {1, 2}, {1, 2, 3}}, {{5, 6}, {1}, {1, 2}}};
   Loopback net(2);
   net.run([&](Loopback::Rank& comm) {

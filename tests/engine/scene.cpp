@@ -1,0 +1,159 @@
+#include "tests/engine/scene.hpp"
+
+namespace mq::test {
+
+Parts parts_of_root(const Scene& scene, int rank, std::size_t n) {
+  const Range all{0, n}, of_root = rank == scene.root ? all : Range{};
+  return scene.reduces ? Parts{{}, all, of_root, {}, false, scene.root}
+                       : Parts{{}, of_root, all, {}, false, scene.root};
+}
+bool lacks_output(const Scene& scene, int rank) { return scene.reduces && rank != scene.root; }
+
+namespace {
+
+// The input and output of rank r. places: of an allgather.
+template <class T>
+void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& input, std::vector<T>& output,
+                   std::vector<std::size_t>& places, Reduction& reduction) {
+  reduction.count = input.size();
+  const T* from = scene.in_place ? output.data() : input.data();
+  if (scene.root != kNobody) reduction.parts = parts_of_root(scene, static_cast<int>(r), input.size());
+  if (lacks_output(scene, static_cast<int>(r))) {
+    from = input.data();
+    std::fill(output.begin(), output.end(), T(7));
+  }
+  if (!scene.ends.empty()) {
+    const std::size_t n = reduction.count = scene.ends.back(), begin = r == 0 ? 0 : scene.ends[r - 1];
+    if (scene.gathers) {
+      for (std::size_t q = 0; q < scene.ends.size(); ++q)
+        places.push_back((q + 1) * scene.gap + (q == 0 ? 0 : scene.ends[q - 1]));
+      output.assign(n + (scene.ends.size() + 1) * scene.gap, T(7));
+      reduction.parts = {scene.ends, {begin, input.size()}, {0, output.size()}, places};
+      from = output.data() + places[r];
+      if (scene.in_place) std::copy(input.begin(), input.end(), output.data() + places[r]);
+    } else {
+      reduction.parts = {scene.ends, {0, n}, {begin, scene.ends[r] - begin}, {}};
+      if (scene.in_place)
+        reduction.parts.output.begin = 0;  // it is written where it is read
+      else
+        output.resize(reduction.parts.output.n);
+    }
+  }
+  if (!scene.in_place) from = input.data();
+  reduction.output = reinterpret_cast<std::byte*>(output.data());
+  reduction.input = reinterpret_cast<const std::byte*>(from);
+}
+
+// Leaves the part of a reduce-scatter in place.
+template <class T>
+void keep_part(const Scene& scene, std::size_t r, std::vector<T>& output) {
+  if (scene.ends.empty() || scene.gathers || !scene.in_place) return;
+  const auto at = [&](std::size_t i) { return output.begin() + static_cast<std::ptrdiff_t>(i); };
+  output = std::vector<T>(at(r == 0 ? 0 : scene.ends[r - 1]), at(scene.ends[r]));
+}
+
+}  // namespace
+
+// Runs a prepared execution to its end.
+Status complete(Loopback::Rank& comm, Execution<Loopback::Rank>& execution, Tally& tally) {
+  MQ_TRY(execution.start(comm));
+  while (!execution.done()) {
+    bool moved = false;
+    MQ_TRY(execution.advance(comm, tally, moved));
+    if (!moved) comm.idle();
+  }
+  return execution.failure();
+}
+
+template <class T>
+Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
+  const auto ranks = static_cast<std::size_t>(scene.ranks);
+  const std::size_t n = input[0].size();
+  Outcome<T> out{Vectors<T>(ranks, std::vector<T>(n)), std::move(residual), std::vector<Status>(ranks),
+                 std::vector<Tally>(ranks), 0};
+  if (scene.in_place) out.output = input;
+  Loopback net(scene.ranks, scene.delay_seed, scene.tamper);
+  net.run_in_turn([&](Loopback::Rank& comm) {
+    const auto r = static_cast<std::size_t>(comm.rank());
+    Reduction reduction;
+    reduction.element = element_of<T>;
+    const bool half = kernels::compute_element(reduction.element) != reduction.element;
+    const Plan plan = scene.plan_of(comm.rank(), half);
+    const PlanIndex plan_index = index_of(plan);
+    reduction.plan = &plan;
+    reduction.plan_index = &plan_index;
+    reduction.codec = scene.codec;
+    reduction.ops = scene.codec->ops(reduction.element, scene.isa);
+    reduction.convert = kernels::convert(reduction.element, scene.isa);
+    reduction.memory = scene.call_memory(reduction.element);
+    if (!scene.skipped_messages.empty()) reduction.memory.skipped_messages = scene.skipped_messages[r];
+    reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
+    reduction.params = scene.params();
+    std::vector<std::size_t> places;
+    place_vectors(scene, r, input[r], out.output[r], places, reduction);
+    // The arrays of a rule stand one after the other.
+    out.residual[r].resize(input[r].size() * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
+    reduction.residual = scene.feedback && scene.memory->arrays > 0 &&
+                                 (scene.root == kNobody || scene.reduces || scene.root == comm.rank())
+                             ? reinterpret_cast<std::byte*>(out.residual[r].data())
+                             : nullptr;
+    reduction.call = 7;
+    reduction.random_key = scene.random_key;
+    reduction.rank = comm.rank();
+    reduction.size = comm.size();
+    reduction.divisor = scene.mean ? comm.size() : 1;
+    reduction.pipelines = scene.pipelines;
+    reduction.tag_segments = 8 * scene.pipelines;
+    reduction.threads = scene.threads;
+    if (scene.memory->measures(reduction.memory.params)) reduction.memory.factor = memory_factor(reduction);
+    HostBackend backend;
+    reduction.backend = &backend;
+    std::vector<std::byte> scratch(Execution<Loopback::Rank>::scratch_bytes(reduction));
+    Execution<Loopback::Rank> execution;
+    execution.prepare(reduction, scratch.data());
+    out.status[r] = complete(comm, execution, out.tally[r]);
+    keep_part(scene, r, out.output[r]);
+  });
+  out.leaked = net.leaked();
+  return out;
+}
+
+template <class T>
+void expect_sound(const Outcome<T>& got, const std::string& where) {
+  for (std::size_t r = 0; r < got.output.size(); ++r) {
+    ASSERT_TRUE(got.status[r].ok()) << where << "rank " << r << ": " << got.status[r].text();
+    ASSERT_TRUE(same_bits(got.output[r], got.output[0])) << where << "rank " << r << " differs from rank 0";
+  }
+  ASSERT_EQ(got.leaked, 0u) << where << "requests or messages left";
+}
+
+template <class T>
+void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<Compute<T>>& e,
+                      const std::string& where, double divisor) {
+  constexpr double kUnit = static_cast<double>(std::numeric_limits<Compute<T>>::epsilon()) / 2;
+  for (std::size_t i = 0; i < x[0].size(); ++i) {
+    double left = static_cast<double>(got.output[0][i]) * divisor, right = 0, magnitude = 0;
+    for (std::size_t r = 0; r < x.size(); ++r) {
+      left += static_cast<double>(got.residual[r][i]);
+      right += static_cast<double>(x[r][i]) + static_cast<double>(e[r][i]);
+      magnitude += std::abs(static_cast<double>(x[r][i])) + std::abs(static_cast<double>(e[r][i])) +
+                   std::abs(static_cast<double>(got.residual[r][i]));
+    }
+    magnitude += std::abs(static_cast<double>(got.output[0][i])) * divisor;
+    ASSERT_NEAR(left, right, 2 * kUnit * (static_cast<double>(x.size()) + 4) * magnitude)
+        << where << "at " << i;
+  }
+}
+
+#define MQ_SCENE_OF(T)                                                                             \
+  template Outcome<T> run(const Scene&, const Vectors<T>&, Vectors<Compute<T>>);                   \
+  template void expect_sound(const Outcome<T>&, const std::string&);                               \
+  template void expect_conserved(const Outcome<T>&, const Vectors<T>&, const Vectors<Compute<T>>&, \
+                                 const std::string&, double);
+MQ_SCENE_OF(float)
+MQ_SCENE_OF(double)
+MQ_SCENE_OF(F16)
+MQ_SCENE_OF(Bf16)
+#undef MQ_SCENE_OF
+
+}  // namespace mq::test
