@@ -263,7 +263,7 @@ class Refused(WithFakes):
         for text in ("{", "[]", '{"version": 1}', '{"version": 1, "cells": 1}'):
             with open(self.path("out", "cells", "sweep.json"), "w", encoding="utf-8") as file:
                 file.write(text)
-            self.refused("not what mpiq sweep writes", self.toml())
+            self.refused("not what scripts/sweep writes", self.toml())
 
 
 if __name__ == "__main__":
