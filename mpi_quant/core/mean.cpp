@@ -7,6 +7,7 @@
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/engine/mean.hpp"
 
 namespace mq {
