@@ -19,9 +19,13 @@ constexpr double kMicro = 1e6;
 
 // The collective as programs of the OSU Micro-Benchmarks call it.
 const char* osu_name(const Options& o) {
-  return o.collective == mq::Collective::reduce_scatter ? "Reduce_scatter"
-         : o.collective == mq::Collective::allgather    ? "Allgather"
-                                                        : "Allreduce";
+  switch (o.collective) {
+    case mq::Collective::reduce_scatter: return "Reduce_scatter";
+    case mq::Collective::allgather: return "Allgather";
+    case mq::Collective::bcast: return "Bcast";
+    case mq::Collective::reduce: return "Reduce";
+    default: return "Allreduce";
+  }
 }
 
 bool has_time(const PointRow& r) { return r.reps > 0 && std::isfinite(r.t_median_s); }

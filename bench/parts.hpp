@@ -1,7 +1,7 @@
 // Which part of a vector a rank has in each collective. A reduce-scatter and an allgather are the halves of
 // an allreduce: the first one gives each rank a part of the sum, the second one gives all ranks the parts of
-// all. In a broadcast and in a reduction one rank, the root, has the whole vector, and the others bring or
-// get nothing.
+// all. One rank is the root of a broadcast or a reduction. In a broadcast the others bring nothing, and all
+// get the vector. In a reduction all bring one, and the others get nothing.
 #pragma once
 
 #include <algorithm>

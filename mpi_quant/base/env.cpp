@@ -11,6 +11,7 @@
 #include <span>
 
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/base/launchers.h"
 #include "mpi_quant/base/memory_limit.hpp"
 
 namespace mq {
@@ -230,8 +231,8 @@ void prepend_preload(const std::string& library) {
 }
 
 int rank_by_launcher() {
-  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
-    if (const char* const text = std::getenv(name)) return std::atoi(text);
+  for (const mpiq_launcher& launcher : mpiq_launchers)
+    if (const char* const text = std::getenv(launcher.rank)) return std::atoi(text);
   return 0;
 }
 

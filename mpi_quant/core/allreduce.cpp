@@ -41,6 +41,7 @@ Outcome without_messages(const Request& request, Status local_error) {
     if (local_error.ok() && ((method && !method->exact()) || is_half)) local_error = no_communicator();
     facts =
         "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
+    if (call.divisor != 1) facts += ", avg";
     facts.push_back('\0');
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};

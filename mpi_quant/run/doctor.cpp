@@ -24,20 +24,24 @@ constexpr const char* kVersion = ".so." MPIQ_SOVERSION;
 
 class Findings {
  public:
-  void ok(std::string_view what, const std::string& text) const { print("ok", what, text); }
+  // On the launcher's first process.
+  void ok(std::string_view what, const std::string& text) const {
+    if (rank_ == 0) print("ok", what, text);
+  }
+  // On every process, because what is wrong may be so on one node only.
   void wrong(std::string_view what, const std::string& text, const std::string& remedy) {
-    print("WRONG", what, text + ". " + remedy);
+    print("WRONG", what, text + ". " + remedy + (rank_ == 0 ? "" : fmt::format(" (process {})", rank_)));
     healthy_ = false;
   }
   bool healthy() const { return healthy_; }
 
  private:
-  void print(std::string_view mark, std::string_view what, const std::string& text) const {
-    if (!prints_) return;
+  static void print(std::string_view mark, std::string_view what, const std::string& text) {
     fmt::print("{:<6} {:<9} {}\n", mark, what, text);
     std::fflush(stdout);
   }
-  bool prints_ = rank_by_launcher() == 0, healthy_ = true;
+  int rank_ = rank_by_launcher();
+  bool healthy_ = true;
 };
 
 template <class F>
@@ -97,16 +101,21 @@ Core core_of_program(const Patient& p, const std::string& folder, Findings& foun
 // The core for the launcher's MPI, or for any.
 Core core_of_launcher(const std::string& folder) {
   const bool openmpi = mpiq_number_in("OMPI_COMM_WORLD_SIZE") > 0, mpich = mpiq_number_in("PMI_SIZE") > 0;
-  for (const char* const family : {openmpi ? "openmpi" : "mpich", "mpich", "openmpi", "abi"}) {
-    const std::string path = folder + "libmpi_quant_" + family + kVersion;
-    if (exists(path) || openmpi || mpich) return {path, family};
+  const std::string first = openmpi ? "openmpi" : "mpich";
+  const auto path_of = [&](const std::string& family) {
+    return folder + "libmpi_quant_" + family + kVersion;
+  };
+  for (const std::string& family : {first, std::string("openmpi"), std::string("abi")}) {
+    const bool fits = family == first || family == "abi" || (!openmpi && !mpich);
+    if (fits && exists(path_of(family))) return {path_of(family), family};
   }
+  if (openmpi || mpich) return {path_of(first), first};
   return {};
 }
 
 void out_of_patience(int) {
   constexpr std::string_view kText =
-      "WRONG  sum       MPI did not answer for 60 seconds. Try without mpiq-run: a program that calls MPI_Allreduce "
+      "WRONG  mpi       MPI did not answer for 60 seconds. Try without mpiq-run: a program that calls MPI_Allreduce "
       "hangs too if the network or the launcher is at fault\n";
   (void)!write(STDOUT_FILENO, kText.data(), kText.size());
   _exit(1);

@@ -15,9 +15,9 @@ struct Patient {
   std::string program;  // "" if none is named
 };
 
-// Prints a line for each thing that is looked at: "ok", or "WRONG", what is wrong and what to do. Only the
-// launcher's first process prints. It starts MPI, so it is called once, by all processes of a launch. Returns
-// the exit code: 0, or 1 if something is wrong.
+// Prints a line for each thing that is looked at: "ok", or "WRONG", what is wrong and what to do. The
+// launcher's first process prints all lines, the others what is wrong with them. It starts MPI, so it is
+// called once, by all processes of a launch. Returns the exit code: 0, or 1 if something is wrong.
 int doctor(const Patient& patient);
 
 }  // namespace mq

@@ -236,7 +236,7 @@ Status Round<T>::prepare(const CallOptions& options, int rank, int size) {
     number_ = state_.policy.calls++;  // always, so that the ranks count alike even after an error
   }
   MQ_TRY(options.local_error);
-  if (options.is_mean) return bad_argument("info mpiq_op=avg: MPIQ_Neighbor_mix makes no sum");
+  if (options.is_mean) return {Code::bad_info, "info mpiq_op=avg: MPIQ_Neighbor_mix makes no sum"};
   MQ_TRY(check(mix_));
   MQ_TRY(find_graph(mix_.comm, graph_));
   MQ_TRY(choose(options, size));

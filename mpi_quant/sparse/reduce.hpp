@@ -12,6 +12,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/requests.hpp"
+#include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/sparse/options.hpp"
 #include "sparse_allreduce/kylix.hpp"
 

@@ -53,7 +53,7 @@ static void half_of_calls(const char* method, int half, int calls, MPI_Comm comm
 }
 
 static const char kUsage[] =
-    "usage: mpiq-changing FLAG BYTES N METHOD...   (4 or more; 1 to 10^6), started with mpiexec";
+    "usage: mpiq-changing FLAG BYTES N METHOD..., started with mpiexec; BYTES: 4 or more; N: 1 to 1000000";
 
 int main(int argc, char** argv) {
   if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {

@@ -80,7 +80,7 @@ def line(selection, where, panels, limit):
 
 
 def lines(selection):
-    """The lines of all networks. That for training is left out where it has no other rules than the first."""
+    """The lines of all networks. That for training is left out where it has no other rules than the first, or carries parameters."""
     if selection.collective not in rules.SELECTORS or "matrix_side" not in selection.points.dtype.names:
         return
     for (link, data, nodes), panels in places(selection):
@@ -89,7 +89,7 @@ def lines(selection):
         if first is None:
             continue
         yield first
-        training = line(selection, where, panels, rules.FEEDBACK) if selection.collective != "allgather" else None
+        training = line(selection, where, panels, rules.FEEDBACK) if selection.collective not in rules.WITHOUT_FEEDBACK else None
         if training and training.rules and [r.removesuffix(" feedback=address") for r in training.rules] != first.rules:
             yield training
 

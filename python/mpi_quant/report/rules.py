@@ -18,6 +18,7 @@ SMALLEST, SMALL = 4 << 10, 64 << 10  # bytes: no rule may reach sums below the f
 SIMULATED_OFF = 1.4  # simulated times of calls are up to this factor off measured ones (docs/benchmarking.md)
 SELECTORS = {"allreduce": "", "iallreduce": "", "reduce_scatter": "reduce_scatter ", "allgather": "allgather ", "bcast": "bcast ",
              "reduce": "reduce "}  # by the column collective
+WITHOUT_FEEDBACK = ("allgather", "bcast")  # they carry parameters, as a rule; feedback would add what earlier calls left out
 MARGIN = 1.25  # by which `auto` wants a sample to be better than its limit, before it has learnt more
 
 
@@ -277,7 +278,7 @@ def policy_lines(groups, results, where, limit):
         for window in group.windows():
             yield window_words(window, group.is_simulated)
             rule = rule_text(group, window, limit)
-            if rule.endswith(" feedback=address") and group.collective in ("allgather ", "bcast "):
+            if rule.endswith(" feedback=address") and group.collective.strip() in WITHOUT_FEEDBACK:
                 yield "# For vectors that hold changes only, not for parameters: feedback adds what earlier calls left out."
             yield rule or f"# No rule: sums below {verdict.bytes_words(SMALLEST)} are MPI's own."
 
