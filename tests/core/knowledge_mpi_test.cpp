@@ -31,7 +31,7 @@ class KnowledgeOfRun : public Api {
   static constexpr std::size_t kCount = 16384;
   const Info lossy_{{"mpiq_method", "auto(error=0.3)"}};
   const Info strict_{{"mpiq_method", "auto(error=0.001)"}};  // the file names bf16, which loses more
-  // Of a result, relative to the exact sum. Collective.
+  // The error of a result, relative to the exact sum. All ranks call it.
   double error_of(const std::vector<float>& y, const std::vector<float>& x) const {
     const std::vector<double> mine(x.begin(), x.end());
     std::vector<double> sum(x.size());

@@ -57,7 +57,7 @@ class DenseRank {
     const int beyond = p - core, rank = comm_.rank();
     const bool is_paired = rank < 2 * beyond;
     const bool to_root = algorithm == kHalvingGather;
-    // Of a pair the first stays in a reduction to a root, which is rank 0.
+    // In a reduction to a root, the first rank of each pair stays, because the root is rank 0.
     const int staying = to_root ? 0 : 1, other = rank ^ 1;
     const std::size_t result = to_root                                     ? 0
                                : call_.collective == Collective::allreduce ? bytes_
