@@ -36,7 +36,7 @@ struct IntegerBlocks {
   static Decoded decode(const DecodeArgs& a, const Settings& settings, bool stream) {
     const auto decode = [&](const DecodeArgs& args) {
       const WireView wire{args.wire, args.wire_bytes};
-      return decode_wires<kAdd>(args, settings, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+      return decode_fixed<kAdd>(args, settings, &wire, std::integral_constant<std::size_t, 1>{}, stream);
     };
     if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
     return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
@@ -48,7 +48,7 @@ struct IntegerBlocks {
     for (const WireView& wire : wires)
       if (wire.size() != settings.template wire_bytes<T>(a.n)) return Decoded::malformed;
     return count_by<kAdd>(wires.size(), [&](auto count) {
-      return decode_wires<kAdd>(a, settings, wires.data(), count, stream);
+      return decode_fixed<kAdd>(a, settings, wires.data(), count, stream);
     });
   }
 
@@ -228,9 +228,23 @@ struct IntegerBlocks {
     MQ_INLINE bool codes_ok() const { return (zeros != 0) == marked && padding == 0; }
   };
 
+  // One wire and two, the usual numbers, have loops for the usual numbers of bits.
   template <bool kAdd, class Count>
-  static Decoded decode_wires(const DecodeArgs& a, const Settings& settings, const WireView* wires,
+  static Decoded decode_fixed(const DecodeArgs& a, const Settings& settings, const WireView* wires,
                               Count count, bool stream) {
+    if constexpr (!std::is_same_v<Count, std::size_t>) {
+      if (settings.bits == 8) return decode_wires<kAdd, 8>(a, settings, wires, count, stream);
+      if (settings.bits == 4) return decode_wires<kAdd, 4>(a, settings, wires, count, stream);
+    }
+    return decode_wires<kAdd, 0>(a, settings, wires, count, stream);
+  }
+
+  // kBits: the number of bits, or 0 if it is known at run time only. The settings are a copy, which no store
+  // of an element can change.
+  template <bool kAdd, int kBits, class Count>
+  static Decoded decode_wires(const DecodeArgs& a, Settings settings, const WireView* wires, Count count,
+                              bool stream) {
+    if constexpr (kBits != 0) settings.bits = kBits;
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     std::size_t at = 0;  // of the block on each wire
