@@ -1,5 +1,5 @@
 // How codes of up to 8 bits lie in groups of 32, as host/packed-inl.hpp says: for a warp whose lanes have an
-// element of a group each, and for one whose lanes have quads of a row of four groups.
+// element of a group each, and for one whose lanes have quads of a stripe of four groups.
 #pragma once
 
 #include "kernels/cuda/block_quads.cuh"
@@ -65,10 +65,11 @@ MQ_DEVICE auto with_bits(int bits, const F& f) {
   return f(std::integral_constant<int, 0>{});
 }
 
-// As pack_codes, but for the four groups of a row at once. `codes`: the codes of this lane's quad. Group g
+// As pack_codes, but for the four groups of a stripe at once. `codes`: the codes of this lane's quad. Group g
 // begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
 template <int kBits>
-MQ_DEVICE void pack_row(std::byte* wire, std::uint32_t stride, int bits, bool exists, std::uint32_t codes) {
+MQ_DEVICE void pack_stripe(std::byte* wire, std::uint32_t stride, int bits, bool exists,
+                           std::uint32_t codes) {
   const int width = kBits != 0 ? kBits : bits;
   const std::uint32_t place = lane() % 8;
   wire += lane() / 8 * stride;
@@ -97,7 +98,7 @@ MQ_DEVICE void pack_row(std::byte* wire, std::uint32_t stride, int bits, bool ex
 }
 // The codes of this lane's quad, a byte each; 0 if its group has no elements. No warp function.
 template <int kBits>
-MQ_DEVICE std::uint32_t unpack_row(const std::byte* wire, std::uint32_t stride, int bits, bool exists) {
+MQ_DEVICE std::uint32_t unpack_stripe(const std::byte* wire, std::uint32_t stride, int bits, bool exists) {
   if (!exists) return 0;
   const int width = kBits != 0 ? kBits : bits;
   const std::uint32_t place = lane() % 8;

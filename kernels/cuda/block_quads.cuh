@@ -9,26 +9,26 @@ namespace mq::simt {
 
 MQ_DEVICE constexpr std::uint32_t groups_of(std::uint32_t n) { return (n + 31) / 32; }
 
-inline constexpr std::uint32_t kRow = 128, kQuad = 4;
-MQ_DEVICE constexpr std::uint32_t rows_of(std::uint32_t n) { return (n + kRow - 1) / kRow; }
+inline constexpr std::uint32_t kStripe = 128, kQuad = 4;
+MQ_DEVICE constexpr std::uint32_t stripes_of(std::uint32_t n) { return (n + kStripe - 1) / kStripe; }
 template <class T>
 using Quad = Pack<T, kQuad>;
 // Rows that are loaded before the first is used. Whole blocks have a multiple of them.
-inline constexpr std::uint32_t kRowsAtOnce = 2;
+inline constexpr std::uint32_t kStripesAtOnce = 2;
 
-// Places in a block of n elements. kWhole: the block has all elements of all rows, a multiple of kRowsAtOnce
-// of them, and the vectors' addresses are multiples of 16.
+// Places in a block of n elements. kWhole: the block has all elements of all stripes, a multiple of
+// kStripesAtOnce of them, and the vectors' addresses are multiples of 16.
 template <bool kWhole>
 struct Places {
-  static constexpr std::uint32_t kAtOnce = kWhole ? kRowsAtOnce : 1;
+  static constexpr std::uint32_t kAtOnce = kWhole ? kStripesAtOnce : 1;
   std::uint32_t n;
   MQ_DEVICE std::uint32_t index(std::uint32_t g) const { return 32 * g + lane(); }
   MQ_DEVICE bool has(std::uint32_t g) const { return kWhole || index(g) < n; }
-  // The first element of this lane's quad of a row, and whether element j of the quad exists.
-  MQ_DEVICE std::uint32_t first(std::uint32_t row) const { return kRow * row + kQuad * lane(); }
-  MQ_DEVICE bool has(std::uint32_t row, std::uint32_t j) const { return kWhole || first(row) + j < n; }
+  // The first element of this lane's quad of a stripe, and whether element j of the quad exists.
+  MQ_DEVICE std::uint32_t first(std::uint32_t stripe) const { return kStripe * stripe + kQuad * lane(); }
+  MQ_DEVICE bool has(std::uint32_t stripe, std::uint32_t j) const { return kWhole || first(stripe) + j < n; }
   // Whether the group of 32 elements that the quad belongs to has elements.
-  MQ_DEVICE bool has_group(std::uint32_t row) const { return kWhole || first(row) / 32 * 32 < n; }
+  MQ_DEVICE bool has_group(std::uint32_t stripe) const { return kWhole || first(stripe) / 32 * 32 < n; }
 
   // Elements behind the last are +0.
   template <class T>
@@ -37,25 +37,25 @@ struct Places {
     return has(g) ? load<T>(p + std::size_t{index(g)} * sizeof(T)) : T{0};
   }
   template <class T>
-  MQ_DEVICE Quad<T> load_quad(const std::byte* p, std::uint32_t row) const {
-    p += std::size_t{first(row)} * sizeof(T);
+  MQ_DEVICE Quad<T> load_quad(const std::byte* p, std::uint32_t stripe) const {
+    p += std::size_t{first(stripe)} * sizeof(T);
     if constexpr (kWhole) {
       return load_pack<T, kQuad>(p);
     } else {
       Quad<T> v{};
       for (std::uint32_t j = 0; j < kQuad; ++j)
-        if (has(row, j)) v.of[j] = load<T>(p + j * sizeof(T));
+        if (has(stripe, j)) v.of[j] = load<T>(p + j * sizeof(T));
       return v;
     }
   }
   template <class T>
-  MQ_DEVICE void store_quad(std::byte* p, std::uint32_t row, const Quad<T>& v) const {
-    p += std::size_t{first(row)} * sizeof(T);
+  MQ_DEVICE void store_quad(std::byte* p, std::uint32_t stripe, const Quad<T>& v) const {
+    p += std::size_t{first(stripe)} * sizeof(T);
     if constexpr (kWhole) {
       store_pack(p, v);
     } else {
       for (std::uint32_t j = 0; j < kQuad; ++j)
-        if (has(row, j)) store(p + j * sizeof(T), v.of[j]);
+        if (has(stripe, j)) store(p + j * sizeof(T), v.of[j]);
     }
   }
 };
@@ -85,43 +85,43 @@ struct BlockSource : Places<kWhole> {
     store(at, F == kernels::Feedback::deposit ? deposited(load<T>(at), error) : error);
   }
 
-  // The quads of rows first, first + 1, ...: those behind the last are +0.
-  template <std::uint32_t kRows>
-  MQ_DEVICE void read(std::uint32_t first, Quad<T> (&v)[kRows]) const {
-    Quad<T> old[kRows];
+  // The quads of stripes first, first + 1, ...: those behind the last are +0.
+  template <std::uint32_t kStripes>
+  MQ_DEVICE void read(std::uint32_t first, Quad<T> (&v)[kStripes]) const {
+    Quad<T> old[kStripes];
     MQ_UNROLL(8)
-    for (std::uint32_t k = 0; k < kRows; ++k) {
+    for (std::uint32_t k = 0; k < kStripes; ++k) {
       v[k] = this->template load_quad<T>(x, first + k);
       if constexpr (F == kernels::Feedback::carry) old[k] = this->template load_quad<T>(residual, first + k);
     }
     if constexpr (F == kernels::Feedback::carry) {
       MQ_UNROLL(8)
-      for (std::uint32_t k = 0; k < kRows; ++k) v[k] = sum_of(v[k], old[k]);
+      for (std::uint32_t k = 0; k < kStripes; ++k) v[k] = sum_of(v[k], old[k]);
     }
   }
-  MQ_DEVICE void keep(std::uint32_t row, const Quad<T>& error) const {
+  MQ_DEVICE void keep(std::uint32_t stripe, const Quad<T>& error) const {
     if constexpr (F == kernels::Feedback::none) return;
-    if constexpr (F == kernels::Feedback::carry) return this->store_quad(residual, row, error);
-    Quad<T> sum = this->template load_quad<T>(residual, row);
+    if constexpr (F == kernels::Feedback::carry) return this->store_quad(residual, stripe, error);
+    Quad<T> sum = this->template load_quad<T>(residual, stripe);
     MQ_UNROLL(4)
     for (std::uint32_t j = 0; j < kQuad; ++j) sum.of[j] = deposited(sum.of[j], error.of[j]);
-    this->store_quad(residual, row, sum);
+    this->store_quad(residual, stripe, sum);
   }
 };
 
-// The quads of a block, read Source::kAtOnce rows at a time. A block of so many is read once, even if it is
-// visited twice.
+// The quads of a block, read Source::kAtOnce stripes at a time. A block of so many is read once, even if it
+// is visited twice.
 template <class Source>
 class BlockQuads {
  public:
   using T = typename Source::T;
   explicit MQ_DEVICE BlockQuads(const Source& source) : source_(source) { source.read(0, v_); }
-  // Calls visit(row, quad) for every row.
+  // Calls visit(stripe, quad) for every stripe.
   template <class Visit>
   MQ_DEVICE void each(const Visit& visit) {
-    const std::uint32_t rows = rows_of(source_.n);
+    const std::uint32_t stripes = stripes_of(source_.n);
     MQ_UNROLL(1)
-    for (std::uint32_t first = 0; first < rows; first += Source::kAtOnce) {
+    for (std::uint32_t first = 0; first < stripes; first += Source::kAtOnce) {
       if (first != at_) source_.read(at_ = first, v_);
       MQ_UNROLL(8)
       for (std::uint32_t k = 0; k < Source::kAtOnce; ++k) visit(first + k, v_[k]);
@@ -180,12 +180,13 @@ struct BlockTarget : Places<kWhole> {
     const std::size_t at = std::size_t{this->index(g)} * sizeof(T);
     store(x + at, kAdd ? joined_sum(load<T>(base + at), decoded) : decoded);
   }
-  // decoded_of(row) is the quad of a row. Those of kAtOnce rows are computed before the first is stored.
+  // decoded_of(stripe) is the quad of a stripe. Those of kAtOnce stripes are computed before the first is
+  // stored.
   template <class DecodedOf>
-  MQ_DEVICE void put_rows(const DecodedOf& decoded_of) const {
-    const std::uint32_t rows = rows_of(this->n);
+  MQ_DEVICE void put_stripes(const DecodedOf& decoded_of) const {
+    const std::uint32_t stripes = stripes_of(this->n);
     MQ_UNROLL(1)
-    for (std::uint32_t first = 0; first < rows; first += kAtOnce) {
+    for (std::uint32_t first = 0; first < stripes; first += kAtOnce) {
       Quad<T> v[kAtOnce], old[kAtOnce];
       MQ_UNROLL(8)
       for (std::uint32_t k = 0; k < kAtOnce; ++k)

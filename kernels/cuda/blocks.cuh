@@ -8,10 +8,10 @@
 //   encode(settings, source, random, wire) writes the block's bytes; returns its elements that are not finite
 //   decode(settings, target, wire)         false if encode cannot have written it
 //
-// A source is a BlockSource and a target a BlockTarget. Most families work on rows of 128 elements: lane i
-// has elements 4 i to 4 i + 3 of a row, a quad, so that memory is accessed 16 bytes a lane, and what belongs
-// to 32 elements is computed once for four of them. Others work on groups of 32 elements, in which lane i has
-// element i.
+// A source is a BlockSource and a target a BlockTarget. Most families work on stripes of 128 elements: lane i
+// has elements 4 i to 4 i + 3 of a stripe, a quad, so that memory is accessed 16 bytes a lane, and what
+// belongs to 32 elements is computed once for four of them. Others work on groups of 32 elements, in which
+// lane i has element i.
 #pragma once
 
 #include "kernels/cuda/block_codes.cuh"
@@ -84,7 +84,7 @@ class BlockRandom {
 // Whether blocks of so many elements, in vectors at these addresses, are whole (Places).
 template <class... Addresses>
 MQ_DEVICE bool are_whole(std::uint32_t elements, const Addresses*... at) {
-  return elements % (kRowsAtOnce * kRow) == 0 && (aligned(at, 16) && ...);
+  return elements % (kStripesAtOnce * kStripe) == 0 && (aligned(at, 16) && ...);
 }
 
 template <class Q, kernels::Feedback F>

@@ -9,22 +9,22 @@
 namespace mq::simt {
 #include "kernels/halves/dither-inl.hpp"
 
-// The codes of this lane's quad of a row, two bytes each, at any address.
+// The codes of this lane's quad of a stripe, two bytes each, at any address.
 template <class Source>
-MQ_DEVICE void put_halves(const Source& source, std::byte* wire, std::uint32_t row,
+MQ_DEVICE void put_halves(const Source& source, std::byte* wire, std::uint32_t stripe,
                           const Quad<std::uint16_t>& codes) {
-  wire += 2 * source.first(row);
-  if (source.has(row, kQuad - 1)) return store(wire, bits_as<std::uint64_t>(codes));
+  wire += 2 * source.first(stripe);
+  if (source.has(stripe, kQuad - 1)) return store(wire, bits_as<std::uint64_t>(codes));
   for (std::uint32_t j = 0; j < kQuad; ++j)
-    if (source.has(row, j)) store(wire + 2 * j, codes.of[j]);
+    if (source.has(stripe, j)) store(wire + 2 * j, codes.of[j]);
 }
 template <class Target>
-MQ_DEVICE Quad<std::uint16_t> take_halves(const Target& target, const std::byte* wire, std::uint32_t row) {
-  wire += 2 * target.first(row);
+MQ_DEVICE Quad<std::uint16_t> take_halves(const Target& target, const std::byte* wire, std::uint32_t stripe) {
+  wire += 2 * target.first(stripe);
   Quad<std::uint16_t> codes{};
-  if (target.has(row, kQuad - 1)) return bits_as<Quad<std::uint16_t>>(load<std::uint64_t>(wire));
+  if (target.has(stripe, kQuad - 1)) return bits_as<Quad<std::uint16_t>>(load<std::uint64_t>(wire));
   for (std::uint32_t j = 0; j < kQuad; ++j)
-    if (target.has(row, j)) codes.of[j] = load<std::uint16_t>(wire + 2 * j);
+    if (target.has(stripe, j)) codes.of[j] = load<std::uint16_t>(wire + 2 * j);
   return codes;
 }
 
@@ -40,11 +40,11 @@ struct DitheredBf16Blocks {
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
     std::uint32_t nonfinite = 0;
-    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+    BlockQuads<Source>(source).each([&](std::uint32_t stripe, const Quad<T>& v) {
       Quad<std::uint16_t> codes;
       Quad<T> error;
       std::uint32_t noise[kQuad];
-      random.bits_of_quad(source.first(row), noise);
+      random.bits_of_quad(source.first(stripe), noise);
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const bool finite = is_finite(v.of[j]);
@@ -54,16 +54,16 @@ struct DitheredBf16Blocks {
         error.of[j] = is_finite(decoded) ? v.of[j] - decoded : T{0};
         nonfinite += !finite;
       }
-      source.keep(row, error);
-      put_halves(source, wire, row, codes);
+      source.keep(stripe, error);
+      put_halves(source, wire, stripe, codes);
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
 
   template <bool kAdd, bool kWhole>
   static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
-    target.put_rows([&](std::uint32_t row) {
-      const auto codes = take_halves(target, wire, row);
+    target.put_stripes([&](std::uint32_t stripe) {
+      const auto codes = take_halves(target, wire, stripe);
       Quad<T> v;
       for (std::uint32_t j = 0; j < kQuad; ++j) v.of[j] = from_float<T>(Bf16Code::to(codes.of[j]));
       return v;
@@ -94,7 +94,7 @@ struct ScaledF16Blocks {
     wire += sizeof(Scale);
     const T up = Wire::up(scale);
     std::uint32_t nonfinite = 0;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       Quad<std::uint16_t> codes;
       Quad<T> error;
       MQ_UNROLL(4)
@@ -106,8 +106,8 @@ struct ScaledF16Blocks {
         error.of[j] = finite ? v.of[j] - decoded(codes.of[j], scale) : T{0};
         nonfinite += !finite;
       }
-      source.keep(row, error);
-      put_halves(source, wire, row, codes);
+      source.keep(stripe, error);
+      put_halves(source, wire, stripe, codes);
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
@@ -118,8 +118,8 @@ struct ScaledF16Blocks {
     for (std::uint32_t i = 0; i < sizeof(Scale); ++i) scale |= static_cast<int>(wire[i]) << (8 * i);
     if (!Wire::in_range(scale)) return false;
     wire += sizeof(Scale);
-    target.put_rows([&](std::uint32_t row) {
-      const auto codes = take_halves(target, wire, row);
+    target.put_stripes([&](std::uint32_t stripe) {
+      const auto codes = take_halves(target, wire, stripe);
       Quad<T> v;
       for (std::uint32_t j = 0; j < kQuad; ++j) v.of[j] = decoded(codes.of[j], scale);
       return v;

@@ -65,10 +65,10 @@ struct IntegerBlocks {
     const Rounding<L> rounding(to, settings.limit(), settings.zero());
     const std::uint32_t stride = stride_of(settings);
     const bool all_finite = to.mark == Mark::none;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       std::uint32_t codes[kQuad], noise[kQuad];
       Quad<T> error;
-      if constexpr (kStochastic) random.bits_of_quad(source.first(row), noise);
+      if constexpr (kStochastic) random.bits_of_quad(source.first(stripe), noise);
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const L steps = rounding.template steps<true>({v.of[j]});
@@ -77,12 +77,13 @@ struct IntegerBlocks {
           quantized = rounding.quantize(steps, {BlockRandom::in_unit<T>(noise[j])});
         else
           quantized = rounding.quantize(steps);
-        const bool is_sent = source.has(row, j) && (all_finite || is_finite(v.of[j]));
+        const bool is_sent = source.has(stripe, j) && (all_finite || is_finite(v.of[j]));
         error.of[j] = is_sent ? v.of[j] - rounding.template decoded<true>(quantized).v : T{0};
         codes[j] = is_sent ? static_cast<std::uint32_t>(quantized.bits()) : 0;
       }
-      source.keep(row, error);
-      pack_row<kBits>(wire + 4 * row * stride, stride, settings.bits, source.has_group(row), in_bytes(codes));
+      source.keep(stripe, error);
+      pack_stripe<kBits>(wire + 4 * stripe * stride, stride, settings.bits, source.has_group(stripe),
+                         in_bytes(codes));
     });
   }
 
@@ -94,14 +95,14 @@ struct IntegerBlocks {
     const L step = L::all(from.step), middle = L::all(from.middle);
     const bool marked = from.mark != Mark::none;
     bool some_marked = false, padded = true;
-    target.put_rows([&](std::uint32_t row) {
+    target.put_stripes([&](std::uint32_t stripe) {
       const std::uint32_t codes =
-          unpack_row<kBits>(wire + 4 * row * stride, stride, settings.bits, target.has_group(row));
+          unpack_stripe<kBits>(wire + 4 * stripe * stride, stride, settings.bits, target.has_group(stripe));
       Quad<T> v;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const std::uint32_t code = byte_of(codes, j);
-        if (target.has(row, j))
+        if (target.has(stripe, j))
           some_marked |= code == 0;
         else
           padded &= code == 0;
@@ -123,9 +124,9 @@ struct IntegerBlocks {
                            settings.limit(), Mark::none);
     }
     kernels::integers::Measured<T> all;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       for (std::uint32_t j = 0; j < kQuad; ++j)
-        if (source.has(row, j)) all.add(v.of[j]);
+        if (source.has(stripe, j)) all.add(v.of[j]);
     });
     all.low = -warp_max(-all.low);
     all.high = warp_max(all.high);

@@ -102,7 +102,7 @@ struct MicroscaledBlocks {
     const Coder coder(format);
     const std::uint32_t stride = stride_of(format);
     std::uint32_t nonfinite = 0;
-    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+    BlockQuads<Source>(source).each([&](std::uint32_t stripe, const Quad<T>& v) {
       Word most = 0;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j)
@@ -118,21 +118,22 @@ struct MicroscaledBlocks {
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const T magnitude = coder.rounded_magnitude(v.of[j] * up);
         error.of[j] = v.of[j] - Coder::with_sign(magnitude, v.of[j]) * down;
-        codes[j] = source.has(row, j) ? coder.code(magnitude, v.of[j]) : 0;
+        codes[j] = source.has(stripe, j) ? coder.code(magnitude, v.of[j]) : 0;
       }
       if (any(marked)) {
         for (std::uint32_t j = 0; j < kQuad; ++j) {
           const bool finite = is_finite(v.of[j]);
           if (marked) error.of[j] = finite ? v.of[j] : T{0};
-          if (marked) codes[j] = source.has(row, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
+          if (marked) codes[j] = source.has(stripe, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
           nonfinite += !finite;
         }
       }
-      source.keep(row, error);
-      if (source.has_group(row) && lane() % 8 == 0)
-        set_scale(scales + (4 * row + lane() / 8) * sizeof(Scale),
+      source.keep(stripe, error);
+      if (source.has_group(stripe) && lane() % 8 == 0)
+        set_scale(scales + (4 * stripe + lane() / 8) * sizeof(Scale),
                   marked ? Format::kMarked : static_cast<Scale>(scale));
-      pack_row<kBits>(wire + 4 * row * stride, stride, format.bits(), source.has_group(row), in_bytes(codes));
+      pack_stripe<kBits>(wire + 4 * stripe * stride, stride, format.bits(), source.has_group(stripe),
+                         in_bytes(codes));
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
@@ -143,17 +144,18 @@ struct MicroscaledBlocks {
     const Coder coder(format);
     const std::uint32_t stride = stride_of(format);
     bool ok = true;
-    target.put_rows([&](std::uint32_t row) {
-      const bool exists = target.has_group(row);
-      const std::uint32_t codes = unpack_row<kBits>(wire + 4 * row * stride, stride, format.bits(), exists);
-      const Scale scale = exists ? get_scale(scales + (4 * row + lane() / 8) * sizeof(Scale)) : Scale{0};
+    target.put_stripes([&](std::uint32_t stripe) {
+      const bool exists = target.has_group(stripe);
+      const std::uint32_t codes =
+          unpack_stripe<kBits>(wire + 4 * stripe * stride, stride, format.bits(), exists);
+      const Scale scale = exists ? get_scale(scales + (4 * stripe + lane() / 8) * sizeof(Scale)) : Scale{0};
       const bool marked = scale == Format::kMarked;
       const T by = Numbers::power_of_field(scale);
       Quad<T> v;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const std::uint32_t code = byte_of(codes, j);
-        if (!target.has(row, j)) ok &= code == 0;
+        if (!target.has(stripe, j)) ok &= code == 0;
         ok &= marked || (code & (format.sign() - 1)) <= format.max_code;
         v.of[j] = coder.value(code) * by;
       }

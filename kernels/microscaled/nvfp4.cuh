@@ -30,19 +30,19 @@ struct NvFp4Blocks {
 
   template <class Source>
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom&, std::byte* wire) {
-    const std::uint32_t rows = rows_of(source.n);
+    const std::uint32_t stripes = stripes_of(source.n);
     BlockQuads<Source> quads(source);
     Word most
-        [kRows]{};  // of the 16 elements that share a scale: those of this lane's quad and of three neighbours
+        [kStripes]{};  // of the 16 elements that share a scale: those of this lane's quad and of three neighbours
     Word of_block = 0;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       Word m = 0;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) m = greater(m, pattern(v.of[j]));
       for (std::uint32_t d = 2; d > 0; d /= 2) m = greater(m, shuffle_xor(m, d));
       MQ_UNROLL(8)
-      for (std::uint32_t k = 0; k < kRows; ++k)
-        if (k == row) most[k] = m;
+      for (std::uint32_t k = 0; k < kStripes; ++k)
+        if (k == stripe) most[k] = m;
       if (m < BitsOf<T>::kInf) of_block = greater(of_block, m);
     });
     const T unit = Wire::unit_of(bits_as<T>(warp_max(of_block)));
@@ -52,12 +52,12 @@ struct NvFp4Blocks {
     const Coder coder = element_coder(), scaler = scale_coder();
     const T per_unit = unit > T{0} ? T{1} / unit : T{0}, sixth = T{1} / Wire::kMostCode;
     std::uint32_t nonfinite = 0;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
-      if (row >= rows) return;
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
+      if (stripe >= stripes) return;
       Word own = 0;
       MQ_UNROLL(8)
-      for (std::uint32_t k = 0; k < kRows; ++k)
-        if (k == row) own = most[k];
+      for (std::uint32_t k = 0; k < kStripes; ++k)
+        if (k == stripe) own = most[k];
       const bool marked = own >= BitsOf<T>::kInf;
       const T scale = scaler.rounded_magnitude(bits_as<T>(marked ? Word{0} : own) * sixth * per_unit);
       const T step = scale * unit, inverse = step > T{0} ? T{1} / step : T{0};
@@ -68,20 +68,20 @@ struct NvFp4Blocks {
         const T clean = marked && !is_finite(v.of[j]) ? T{0} : v.of[j];
         const T magnitude = coder.rounded_magnitude(clean * inverse);
         error.of[j] = clean - Coder::with_sign(magnitude, clean) * step;
-        code[j] = source.has(row, j) ? coder.code(magnitude, clean) : 0;
+        code[j] = source.has(stripe, j) ? coder.code(magnitude, clean) : 0;
       }
       if (any(marked)) {
         for (std::uint32_t j = 0; j < kQuad; ++j) {
-          if (marked) code[j] = source.has(row, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
+          if (marked) code[j] = source.has(stripe, j) ? kernels::lane_mark(v.of[j], source.keeps) : 0;
           nonfinite += !is_finite(v.of[j]);
         }
       }
-      source.keep(row, error);
-      if (source.has_group(row) && lane() % 4 == 0)
-        wire[8 * row + lane() / 4] =
+      source.keep(stripe, error);
+      if (source.has_group(stripe) && lane() % 4 == 0)
+        wire[8 * stripe + lane() / 4] =
             static_cast<std::byte>(marked ? std::uint32_t{Wire::kMarked} : scaler.code(scale, scale));
-      pack_row<kBits>(codes + 4 * row * Wire::kCodeBytes, Wire::kCodeBytes, kBits, source.has_group(row),
-                      in_bytes(code));
+      pack_stripe<kBits>(codes + 4 * stripe * Wire::kCodeBytes, Wire::kCodeBytes, kBits,
+                         source.has_group(stripe), in_bytes(code));
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
@@ -94,11 +94,11 @@ struct NvFp4Blocks {
     wire += sizeof(T);
     const std::byte* const codes_of = wire + 2 * groups_of(target.n);
     bool ok = true;
-    target.put_rows([&](std::uint32_t row) {
-      const bool exists = target.has_group(row);
+    target.put_stripes([&](std::uint32_t stripe) {
+      const bool exists = target.has_group(stripe);
       const std::uint32_t codes =
-          unpack_row<kBits>(codes_of + 4 * row * Wire::kCodeBytes, Wire::kCodeBytes, kBits, exists);
-      const std::uint32_t scale = exists ? static_cast<std::uint32_t>(wire[8 * row + lane() / 4]) : 0;
+          unpack_stripe<kBits>(codes_of + 4 * stripe * Wire::kCodeBytes, Wire::kCodeBytes, kBits, exists);
+      const std::uint32_t scale = exists ? static_cast<std::uint32_t>(wire[8 * stripe + lane() / 4]) : 0;
       ok &= scale <= Wire::kMarked;
       const bool marked = scale == Wire::kMarked;
       const T step = scaler.value(scale & 0x7f) * unit;
@@ -106,7 +106,7 @@ struct NvFp4Blocks {
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const std::uint32_t code = byte_of(codes, j);
-        if (!target.has(row, j)) ok &= code == 0;
+        if (!target.has(stripe, j)) ok &= code == 0;
         v.of[j] = coder.value(code) * step;
       }
       if (any(marked)) {
@@ -124,7 +124,7 @@ struct NvFp4Blocks {
   }
 
  private:
-  static constexpr std::uint32_t kRows = Wire::kBlock / kRow;
+  static constexpr std::uint32_t kStripes = Wire::kBlock / kStripe;
 
   static MQ_DEVICE Word pattern(T v) { return bits_as<Word>(v) & ~BitsOf<T>::kSign; }
 };

@@ -27,13 +27,13 @@ struct NaturalBlocks {
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
     std::uint32_t nonfinite = 0;
-    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+    BlockQuads<Source>(source).each([&](std::uint32_t stripe, const Quad<T>& v) {
       std::uint32_t field[kQuad], negative[kQuad], noise[kQuad];
       Quad<T> error;
-      random.bits_of_quad(source.first(row), noise);
+      random.bits_of_quad(source.first(stripe), noise);
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
-        const bool exists = source.has(row, j), finite = is_finite(v.of[j]), is_nan = v.of[j] != v.of[j];
+        const bool exists = source.has(stripe, j), finite = is_finite(v.of[j]), is_nan = v.of[j] != v.of[j];
         const L element{v.of[j]};
         const Word sent = (finite ? dithered_power<T>(element, L::all_bits(noise[j])) : element).bits();
         // minus zero is sent as zero
@@ -43,8 +43,8 @@ struct NaturalBlocks {
         error.of[j] = finite ? v.of[j] - value(field[j], negative[j] != 0) : T{0};
         nonfinite += !finite;
       }
-      source.keep(row, error);
-      put(wire + 4 * row * Wire::kGroup, source.has_group(row), field, negative);
+      source.keep(stripe, error);
+      put(wire + 4 * stripe * Wire::kGroup, source.has_group(stripe), field, negative);
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
@@ -52,18 +52,18 @@ struct NaturalBlocks {
   template <bool kAdd, bool kWhole>
   static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     bool ok = true;
-    target.put_rows([&](std::uint32_t row) {
-      const bool exists = target.has_group(row);
-      const std::byte* const at = wire + 4 * row * Wire::kGroup;
-      const std::uint32_t low = unpack_row<8>(at, Wire::kGroup, 8, exists);
-      const std::uint32_t high = sizeof(T) == 8 ? unpack_row<3>(at + 32, Wire::kGroup, 3, exists) : 0;
-      const std::uint32_t signs = unpack_row<1>(at + Wire::kGroup - 4, Wire::kGroup, 1, exists);
+    target.put_stripes([&](std::uint32_t stripe) {
+      const bool exists = target.has_group(stripe);
+      const std::byte* const at = wire + 4 * stripe * Wire::kGroup;
+      const std::uint32_t low = unpack_stripe<8>(at, Wire::kGroup, 8, exists);
+      const std::uint32_t high = sizeof(T) == 8 ? unpack_stripe<3>(at + 32, Wire::kGroup, 3, exists) : 0;
+      const std::uint32_t signs = unpack_stripe<1>(at + Wire::kGroup - 4, Wire::kGroup, 1, exists);
       Quad<T> v;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         const std::uint32_t field = byte_of(low, j) | byte_of(high, j) << 8;
         const bool negative = byte_of(signs, j) != 0;
-        if (!target.has(row, j)) ok &= field == 0 && !negative;
+        if (!target.has(stripe, j)) ok &= field == 0 && !negative;
         v.of[j] = value(field, negative);
       }
       return v;
@@ -78,12 +78,12 @@ struct NaturalBlocks {
   }
   static MQ_DEVICE void put(std::byte* wire, bool exists, const std::uint32_t (&field)[kQuad],
                             const std::uint32_t (&negative)[kQuad]) {
-    pack_row<8>(wire, Wire::kGroup, 8, exists, in_bytes(field));
+    pack_stripe<8>(wire, Wire::kGroup, 8, exists, in_bytes(field));
     if constexpr (sizeof(T) == 8) {
       const std::uint32_t high[kQuad]{field[0] >> 8, field[1] >> 8, field[2] >> 8, field[3] >> 8};
-      pack_row<3>(wire + 32, Wire::kGroup, 3, exists, in_bytes(high));
+      pack_stripe<3>(wire + 32, Wire::kGroup, 3, exists, in_bytes(high));
     }
-    pack_row<1>(wire + Wire::kGroup - 4, Wire::kGroup, 1, exists, in_bytes(negative));
+    pack_stripe<1>(wire + Wire::kGroup - 4, Wire::kGroup, 1, exists, in_bytes(negative));
   }
 };
 
@@ -126,13 +126,13 @@ struct RangeFloatBlocks {
     return with_bits<kWhole>(range.bits, [&](auto bits) {
       const auto stride = static_cast<std::uint32_t>(range.group());
       bool ok = true;
-      target.put_rows([&](std::uint32_t row) {
+      target.put_stripes([&](std::uint32_t stripe) {
         const std::uint32_t codes =
-            unpack_row<bits>(wire + 4 * row * stride, stride, range.bits, target.has_group(row));
+            unpack_stripe<bits>(wire + 4 * stripe * stride, stride, range.bits, target.has_group(stripe));
         Quad<T> v;
         MQ_UNROLL(4)
         for (std::uint32_t j = 0; j < kQuad; ++j) {
-          if (!target.has(row, j)) ok &= byte_of(codes, j) == 0;
+          if (!target.has(stripe, j)) ok &= byte_of(codes, j) == 0;
           v.of[j] = coder.value_of(L::all_bits(byte_of(codes, j))).v;
         }
         return v;
@@ -147,7 +147,7 @@ struct RangeFloatBlocks {
                                       BlockQuads<Source>& quads, std::byte* wire) {
     const auto stride = static_cast<std::uint32_t>(range.group());
     std::uint32_t nonfinite = 0;
-    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+    quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       std::uint32_t codes[kQuad];
       Quad<T> error;
       MQ_UNROLL(4)
@@ -157,11 +157,12 @@ struct RangeFloatBlocks {
         const auto rounded = coder.rounded(element);
         const L code = finite ? rounded.code : coder.mark_of(element);
         error.of[j] = finite ? v.of[j] - rounded.value.v : T{0};
-        codes[j] = source.has(row, j) ? static_cast<std::uint32_t>(code.bits()) : 0;
+        codes[j] = source.has(stripe, j) ? static_cast<std::uint32_t>(code.bits()) : 0;
         nonfinite += !finite;
       }
-      source.keep(row, error);
-      pack_row<kBits>(wire + 4 * row * stride, stride, range.bits, source.has_group(row), in_bytes(codes));
+      source.keep(stripe, error);
+      pack_stripe<kBits>(wire + 4 * stripe * stride, stride, range.bits, source.has_group(stripe),
+                         in_bytes(codes));
     });
     return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }

@@ -120,7 +120,7 @@ Result<Decided> decide_requested(const Request& request) {
   CommState& state = **found;
   const std::scoped_lock lock(state.mutex);
   // The ranks cannot read each other's messages.
-  if (state.stats.exact_mode == 2) return Decided{nullptr, agreed_exact(Reason::version)};
+  if (state.stats.exact_mode == MPIQ_EXACT_VERSION) return Decided{nullptr, agreed_exact(Reason::version)};
   Decided decided{state.shared_from_this(), {}};
   const std::uint64_t number =
       state.policy.calls++;  // always, so that the ranks count alike even after an error

@@ -112,8 +112,10 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->policy.comm_name.clear();
   state->policy.same_watch = agreed->same_bits;
-  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_bits ? 1 : 0;
-  if (state->stats.exact_mode == 0) {
+  state->stats.exact_mode = !agreed->same_version                      ? MPIQ_EXACT_VERSION
+                            : !agreed->same_text || !agreed->same_bits ? MPIQ_EXACT_POLICY
+                                                                       : MPIQ_EXACT_NONE;
+  if (state->stats.exact_mode == MPIQ_EXACT_NONE) {
     if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
     if (!knowledge->lines.ok()) return knowledge->lines.status();
     state->policy.rules = std::move(*policy);
@@ -164,7 +166,7 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
   if (!parsed.ok()) return parsed.status();
   const std::scoped_lock lock(mutex);
   policy.rules = std::move(*parsed);
-  if (stats.exact_mode == 1) stats.exact_mode = 0;  // now they agree
+  if (stats.exact_mode == MPIQ_EXACT_POLICY) stats.exact_mode = MPIQ_EXACT_NONE;  // now they agree
   return {};
 }
 

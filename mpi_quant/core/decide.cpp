@@ -63,10 +63,13 @@ bool lacks_name(const Situation& s, const Decision& d) {
          s.options->key.empty() && !d.method.exact() && !d.method.codec->lossless;
 }
 
-// The reasons that are known before a call gets its memory, in the order in which they are looked at. Later
-// ones: outside, no_communicator and would_be_compressed (allreduce.cpp), overlap, no_memory and capture
-// (acquire.cpp, unmodified.cpp), split (running_call.cpp), nonblocking and persistent
-// (preload/intercept.cpp). d: what the policy or the caller has chosen; for Knowledge::this_rank only.
+// The reasons that are known before a call gets its memory, in the order in which they are looked at.
+// d: what the policy or the caller has chosen; for Knowledge::this_rank only. The others, by stage:
+//   before   small (preload/stub.c: short vectors), outside and no_communicator (allreduce.cpp),
+//            would_be_compressed (allreduce.cpp), nonblocking and persistent (preload/intercept.cpp)
+//   acquire  overlap, no_memory, capture (acquire.cpp, unmodified.cpp); inexact, failed (allreduce.cpp)
+//   agree    split (running_call.cpp); inexact, slower (choices.cpp, hear)
+//   settle   failed (running_call.cpp); guard, failed (unmodified.cpp); inexact, failed (choices.cpp, judge)
 struct Row {
   Knowledge stage;
   Reason reason;
@@ -93,10 +96,10 @@ constexpr Row kRows[] = {
      }},
 
     {Knowledge::all_ranks, Reason::version,
-     [](const Situation& s, const Decision&) { return s.state->stats.exact_mode == 2; }},
+     [](const Situation& s, const Decision&) { return s.state->stats.exact_mode == MPIQ_EXACT_VERSION; }},
     {Knowledge::all_ranks, Reason::differs,
      [](const Situation& s, const Decision&) {
-       return s.state->stats.exact_mode == 1 && !s.options->method;
+       return s.state->stats.exact_mode == MPIQ_EXACT_POLICY && !s.options->method;
      }},
     {Knowledge::all_ranks, Reason::small,
      [](const Situation& s, const Decision&) {
@@ -197,7 +200,9 @@ void Situation::ask_ranks() {
 
 void Situation::ask_auto(Chosen& into) {
   // MPI cannot add half types, so it cannot stand in for other methods either.
-  if (state->stats.exact_mode != 0 || is_half(*this) || call.collective != Collective::allreduce) return;
+  if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this) ||
+      call.collective != Collective::allreduce)
+    return;
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;
   } else if (state->policy.rules.chooses()) {

@@ -191,7 +191,7 @@ Status sum_by_mpi(const FactorsCall& f) {
 Status sum_dense(const FactorsCall& f, const Meeting& meeting) {
   CommState* const state = meeting.state();
   bool has_messages = false;
-  if (state != nullptr && state->stats.exact_mode != 2) {  // 2: ranks cannot read each other's messages
+  if (state != nullptr && state->stats.exact_mode != MPIQ_EXACT_VERSION) {
     const std::scoped_lock lock(state->mutex);
     const Result<bool> active = activate(*state, f.comm, Use::all);
     if (!active.ok()) return active.status();

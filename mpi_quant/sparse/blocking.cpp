@@ -26,7 +26,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   if (!found.ok()) return found.status();
   if (*found == nullptr)
     return {Code::bad_argument, "MPI is not initialised by MPI_Init, or being finalized"};
-  if ((*found)->stats.exact_mode == 2)
+  if ((*found)->stats.exact_mode == MPIQ_EXACT_VERSION)
     return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   state_ = (*found)->shared_from_this();
   turn_.emplace(*state_);
