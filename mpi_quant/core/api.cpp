@@ -108,11 +108,6 @@ Request allreduce_request(const Call& given, MPI_Info info, bool is_blocking) {
   return request;
 }
 
-// comm is null if it is freed and its handler was MPI_ERRORS_RETURN.
-int raise_of_request(MPI_Comm comm, const Status& status) {
-  return comm == MPI_COMM_NULL ? code_of(status) : raise(comm, status);
-}
-
 }  // namespace
 }  // namespace mq
 
@@ -143,27 +138,27 @@ int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI
 }
 
 int MPIQ_Start(MPIQ_Request* request) {
-  MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = guarded_status([&] { return start(request, comm); });
-  return raise_of_request(comm, status);
+  Handler handler;
+  const Status status = guarded_status([&] { return start(request, handler); });
+  return raise(handler, status);
 }
 
 int MPIQ_Test(MPIQ_Request* request, int* flag) {
-  MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = guarded_status([&] { return test(request, flag, comm); });
-  return raise_of_request(comm, status);
+  Handler handler;
+  const Status status = guarded_status([&] { return test(request, flag, handler); });
+  return raise(handler, status);
 }
 
 int MPIQ_Wait(MPIQ_Request* request) {
-  MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = guarded_status([&] { return wait(request, comm); });
-  return raise_of_request(comm, status);
+  Handler handler;
+  const Status status = guarded_status([&] { return wait(request, handler); });
+  return raise(handler, status);
 }
 
 int MPIQ_Request_free(MPIQ_Request* request) {
-  MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = guarded_status([&] { return request_free(request, comm); });
-  return raise_of_request(comm, status);
+  Handler handler;
+  const Status status = guarded_status([&] { return request_free(request, handler); });
+  return raise(handler, status);
 }
 
 int MPIQ_Type_float16(MPI_Datatype* datatype) { return half_type(kernels::Element::f16, datatype); }

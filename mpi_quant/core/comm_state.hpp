@@ -123,9 +123,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   MPIQ_Stats stats{};
   // One of each kind, in the order of their list.
   std::vector<std::unique_ptr<Extension>> extensions;
-  bool orphan_returns = false;  // its error handler was MPI_ERRORS_RETURN
-  bool orphan = false;          // the user's communicator is freed
-  Status broken;                // why this communicator cannot be used any more
+  bool orphan = false;                                  // the user's communicator is freed
+  MPI_Errhandler orphan_handler = MPI_ERRHANDLER_NULL;  // which it had then; freed with the state
+  Status broken;                                        // why this communicator cannot be used any more
 
  private:
   CommState() = default;

@@ -75,6 +75,30 @@ void call_foreign_errhandler(int code) {
   if (world != 0) (void)reinterpret_cast<int (*)(mpiq_slot, int)>(function)(world, code);
 }
 
+// Gives MPI_COMM_SELF another error handler while it lives, also if that one throws. Handles are only handed
+// back to MPI and never compared with constants: the library may know other values of them than the MPI of
+// the process.
+class OwnHandler {
+ public:
+  explicit OwnHandler(MPI_Errhandler handler) {
+    if (handler == MPI_ERRHANDLER_NULL || PMPI_Comm_get_errhandler(MPI_COMM_SELF, &own_) != MPI_SUCCESS)
+      return;
+    (void)PMPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+    is_replaced_ = true;
+  }
+  ~OwnHandler() {
+    if (!is_replaced_) return;
+    (void)PMPI_Comm_set_errhandler(MPI_COMM_SELF, own_);
+    (void)PMPI_Errhandler_free(&own_);
+  }
+  OwnHandler(const OwnHandler&) = delete;
+  OwnHandler& operator=(const OwnHandler&) = delete;
+
+ private:
+  MPI_Errhandler own_ = MPI_ERRHANDLER_NULL;
+  bool is_replaced_ = false;
+};
+
 }  // namespace
 
 bool mpi_fits() noexcept {
@@ -105,6 +129,11 @@ int raise(MPI_Comm comm, const Status& status) {
   else
     call_foreign_errhandler(code);
   return code;
+}
+
+int raise_by(MPI_Errhandler handler, const Status& status) {
+  const OwnHandler replaced(status.ok() ? MPI_ERRHANDLER_NULL : handler);
+  return raise(MPI_COMM_SELF, status);
 }
 
 }  // namespace mq

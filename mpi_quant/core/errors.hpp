@@ -16,6 +16,9 @@ namespace mq {
 int raise(MPI_Comm comm, const Status& status);
 // The same without a handler.
 int code_of(const Status& status);
+// As raise() for a communicator that is freed and had this error handler. The handler is called with
+// MPI_COMM_SELF, whose own handler it replaces meanwhile. If it is null, MPI_COMM_SELF's own is called.
+int raise_by(MPI_Errhandler handler, const Status& status);
 
 // True if the process runs an MPI of the family that this library was compiled for. If not, no handle that
 // the program passes may be used. misfit() is the error for such a call.

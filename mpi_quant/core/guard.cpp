@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "mpi_quant/base/device_copy.hpp"
@@ -208,7 +209,9 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
   if (had_keys) {
     MQ_TRY(exact_sum(MPI_IN_PLACE, waiting_.data(), call));
     with_elements(element_, exact_.data(), waiting_.data(), [&](auto* exact, const auto* waiting) {
-      for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
+      const std::remove_reference_t<decltype(*exact)> divisor(
+          call.divisor);  // residuals have the unit of sums
+      for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i] / divisor;
     });
   }
   // Only a device can fail here. Ranks may differ in where their vectors are, so they have to compare.

@@ -1,6 +1,8 @@
 #include "mpi_quant/core/mean.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -25,16 +27,34 @@ std::string why_no_mean(const Call& call) {
 }
 
 // Half types are divided as floats.
-Status divide_on_host(std::byte* x, std::size_t n, kernels::Element element, int divisor) {
+void divide_on_host(std::byte* x, std::size_t n, kernels::Element element, int divisor) noexcept {
   const kernels::ConvertOps* const convert = kernels::convert(element, kernels::Isa::scalar);
-  if (convert == nullptr) {
-    divide(x, n, element, divisor);
-    return {};
+  if (convert == nullptr) return divide(x, n, element, divisor);
+  std::array<float, 1024> widened{};
+  for (std::size_t first = 0; first < n; first += widened.size()) {
+    const std::size_t m = std::min(widened.size(), n - first);
+    std::byte* const part = x + first * kernels::element_bytes(element);
+    convert->widen(part, widened.data(), m);
+    divide_to_half(*convert, widened.data(), part, nullptr, m, divisor);
   }
-  Buffer widened;
-  if (!widened.reserve(n * sizeof(float))) return {Code::no_memory, "out of memory"};
-  convert->widen(x, widened.data(), n);
-  divide_to_half(*convert, widened.data(), x, nullptr, n, divisor);
+}
+
+// Divides n elements in the memory of a device, piece by piece in host memory. Where there is no memory for
+// long pieces, short ones take longer; so a lack of memory is no error of one rank alone.
+Status divide_on_device(std::byte* x, std::size_t n, kernels::Element element, int divisor) {
+  constexpr std::size_t kLong = std::size_t{8} << 20, kShort = std::size_t{16} << 10;  // bytes
+  std::array<std::byte, kShort> few;
+  Buffer many;
+  const std::size_t width = kernels::element_bytes(element);
+  const bool has_many = n * width > kShort && many.reserve(std::min(n * width, kLong));
+  std::byte* const staged = has_many ? many.data() : few.data();
+  const std::size_t most = (has_many ? kLong : kShort) / width;
+  for (std::size_t first = 0; first < n; first += most) {
+    const std::size_t m = std::min(most, n - first);
+    MQ_TRY(copy_now(staged, x + first * width, m * width));
+    divide_on_host(staged, m, element, divisor);
+    MQ_TRY(copy_now(x + first * width, staged, m * width));
+  }
   return {};
 }
 
@@ -60,22 +80,8 @@ Status divide_result(const Call& call) noexcept {
     auto* const result = static_cast<std::byte*>(call.recvbuf);
     const Result<bool> on_device = is_on_device(result);
     if (!on_device.ok()) return on_device.status();
-    const std::size_t width = kernels::element_bytes(*element);
-    const std::size_t most = std::min(n, (std::size_t{8} << 20) / width);  // elements at a time
-    Buffer staged;
-    if (*on_device && !staged.reserve(most * width))
-      return {Code::no_memory, "no memory to divide a sum on a GPU"};
-    for (std::size_t first = 0; first < n; first += most) {
-      const std::size_t m = std::min(most, n - first);
-      std::byte* const part = result + first * width;
-      if (!*on_device) {
-        MQ_TRY(divide_on_host(part, m, *element, call.divisor));
-        continue;
-      }
-      MQ_TRY(copy_now(staged.data(), part, m * width));
-      MQ_TRY(divide_on_host(staged.data(), m, *element, call.divisor));
-      MQ_TRY(copy_now(part, staged.data(), m * width));
-    }
+    if (*on_device) return divide_on_device(result, n, *element, call.divisor);
+    divide_on_host(result, n, *element, call.divisor);
     return {};
   });
 }

@@ -46,11 +46,8 @@ std::shared_ptr<CommState> forget(const CommState* state) {
 int delete_state(MPI_Comm comm, int, void* value, void*) {
   const auto state = forget(static_cast<CommState*>(value));
   if (state == nullptr) return MPI_SUCCESS;  // finalize() was first
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) == MPI_SUCCESS) {
-    state->orphan_returns = handler == MPI_ERRORS_RETURN;
-    (void)PMPI_Errhandler_free(&handler);
-  }
+  if (PMPI_Comm_get_errhandler(comm, &state->orphan_handler) != MPI_SUCCESS)
+    state->orphan_handler = MPI_ERRHANDLER_NULL;
   state->orphan = true;
   return MPI_SUCCESS;
 }

@@ -3,12 +3,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/shared_time.hpp"
@@ -72,10 +74,9 @@ class AllreduceRun final : public Startable {
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
-// The communicator for errors: the user's, unless it is freed. Null: no handler is to be called.
-MPI_Comm comm_of(const MPIQ_Request_object& r) {
-  if (r.state == nullptr || !r.state->orphan) return r.request.call.comm;
-  return r.state->orphan_returns ? MPI_COMM_NULL : MPI_COMM_SELF;
+Handler handler_of(const MPIQ_Request_object& r) {
+  if (r.state == nullptr || !r.state->orphan) return {r.request.call.comm, nullptr};
+  return {MPI_COMM_SELF, r.state};
 }
 
 // Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
@@ -146,7 +147,9 @@ Status start_alone(MPIQ_Request_object& r) {
   const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
   r.share.begin();
-  return start_exact(call, call.comm, r.reduction);
+  Status started = start_exact(call, call.comm, r.reduction);
+  if (!started.ok()) (void)r.share.end();
+  return started;
 }
 
 Status start_now(MPIQ_Request_object& r) {
@@ -168,10 +171,11 @@ Status start_now(MPIQ_Request_object& r) {
   return {};
 }
 
-// Takes the result of a finished call. The request is deleted if it is not persistent.
-Status collect(MPIQ_Request* request) {
+// Takes the result of a finished call. The request is deleted if it is not persistent. tested: of
+// test_alone().
+Status collect(MPIQ_Request* request, Status tested = {}) {
   MPIQ_Request_object* const r = *request;
-  Status status;
+  Status status = std::move(tested);
   bool broken = false;
   r->active = false;
   (void)r->share.end();
@@ -182,7 +186,7 @@ Status collect(MPIQ_Request* request) {
     broken = !r->state->broken.ok();
   } else if (r->run != nullptr) {
     status = r->run->result();
-  } else {
+  } else if (status.ok()) {
     status = divide_result(r->request.call);
   }
   if (r->persistent) return status;
@@ -206,7 +210,8 @@ Status rehearse(OwnedRequest& r) {
   return r.release()->state->broken;  // not freed, because messages may still arrive in its buffers
 }
 
-// Tests a request without a call in flight. done: it is over.
+// Tests a request without a call in flight. done: it is over, with this status. After an error of MPI nothing
+// more can be asked about it.
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =
@@ -222,6 +227,11 @@ Status null_pointer(const char* function) {
 }
 
 }  // namespace
+
+int raise(const Handler& handler, const Status& status) {
+  if (handler.orphan == nullptr) return raise(handler.comm, status);
+  return raise_by(handler.orphan->orphan_handler, status);
+}
 
 Status iallreduce(const Request& wanted, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
@@ -259,49 +269,51 @@ void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noe
   if (InFlight* const started = request.run->in_flight()) request.state = started->state().shared_from_this();
 }
 
-Status start(MPIQ_Request* request, MPI_Comm& comm) {
+Status start(MPIQ_Request* request, Handler& handler) {
   if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Start");
-  comm = comm_of(**request);
+  handler = handler_of(**request);
   if (!(*request)->persistent) return {Code::bad_argument, "MPIQ_Start: the request is not persistent"};
   if ((*request)->active) return {Code::bad_argument, "MPIQ_Start: the request is active already"};
   return start_now(**request);
 }
 
-Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
+Status test(MPIQ_Request* request, int* flag, Handler& handler) {
   if (request == nullptr) return null_pointer("MPIQ_Test");
   if (flag == nullptr) return {Code::bad_argument, "MPIQ_Test: flag is NULL"};
   *flag = 1;
   const InLibrary in_library;  // also while it advances other calls
   (void)advance_requests();
   if (is_inactive(request)) return {};
-  comm = comm_of(**request);
+  handler = handler_of(**request);
   bool done = false;
+  Status tested;
   if (const InFlight* const call = (*request)->in_flight()) {
     const std::scoped_lock lock((*request)->state->mutex);
     done = call->done();
   } else {
-    MQ_TRY(test_alone(**request, done));
+    tested = test_alone(**request, done);
   }
   *flag = done ? 1 : 0;
-  return done ? collect(request) : Status{};
+  return done ? collect(request, std::move(tested)) : Status{};
 }
 
-Status wait(MPIQ_Request* request, MPI_Comm& comm) {
+Status wait(MPIQ_Request* request, Handler& handler) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
-  comm = comm_of(**request);
+  handler = handler_of(**request);
   const InLibrary in_library;
   if (InFlight* const call = (*request)->in_flight()) {
     complete(*call);
     return collect(request);
   }
-  for (bool done = false; !done; (void)advance_requests()) MQ_TRY(test_alone(**request, done));
-  return collect(request);
+  Status tested;
+  for (bool done = false; !done; (void)advance_requests()) tested = test_alone(**request, done);
+  return collect(request, std::move(tested));
 }
 
-Status request_free(MPIQ_Request* request, MPI_Comm& comm) {
+Status request_free(MPIQ_Request* request, Handler& handler) {
   if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Request_free");
-  comm = comm_of(**request);
+  handler = handler_of(**request);
   if ((*request)->active)
     return {Code::bad_argument, "MPIQ_Request_free: the request is active; complete it with MPIQ_Wait first"};
   bool broken = false;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "mpi_quant.h"
+#include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/request.hpp"
 
@@ -33,13 +34,21 @@ using OwnedRequest = std::unique_ptr<MPIQ_Request_object, DeleteRequest>;
 OwnedRequest allocate_request(MPI_Comm comm) noexcept;  // null: no memory
 void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noexcept;
 
-// The bodies of the MPIQ_ functions of the same names. comm gets the communicator whose error handler is to
-// be called.
+// Whose error handler is to be called: that of a communicator or, if the program has freed it, the one that
+// it had.
+struct Handler {
+  MPI_Comm comm = MPI_COMM_SELF;
+  std::shared_ptr<const CommState> orphan;  // not null: of the freed communicator
+};
+// Calls it, as raise() of errors.hpp.
+int raise(const Handler& handler, const Status& status);
+
+// The bodies of the MPIQ_ functions of the same names. Those of a request set `handler`.
 Status iallreduce(const Request& wanted, MPIQ_Request* request);
 Status allreduce_init(const Request& wanted, MPIQ_Request* request);
-Status start(MPIQ_Request* request, MPI_Comm& comm);
-Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);
-Status wait(MPIQ_Request* request, MPI_Comm& comm);
-Status request_free(MPIQ_Request* request, MPI_Comm& comm);
+Status start(MPIQ_Request* request, Handler& handler);
+Status test(MPIQ_Request* request, int* flag, Handler& handler);
+Status wait(MPIQ_Request* request, Handler& handler);
+Status request_free(MPIQ_Request* request, Handler& handler);
 
 }  // namespace mq

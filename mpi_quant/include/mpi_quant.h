@@ -164,8 +164,8 @@ extern "C" {
  *   divided before they are rounded. Messages hold sums, so a method must have room for these (see f16
  *   above). A residual has the unit of the vectors: old residuals + inputs = ranks * result + new residuals.
  *   So a key may serve sums and means in turn. op must be MPI_SUM, and datatype a real or complex type.
- *   Anything else is an error on all ranks, and so is an intercommunicator. Where MPI reduces, its sum is
- *   divided.
+ *   Anything else is an error on all ranks. On an intercommunicator "avg" is an error on each rank that asks
+ *   for it: there the ranks do not compare their calls. Where MPI reduces, its sum is divided.
  *
  * - mpiq_key: the name of the vector. What compression leaves out of this call is added to the next
  *   compressed call with this key. Each rank keeps a residual of count elements for the key on this

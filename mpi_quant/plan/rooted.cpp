@@ -91,39 +91,42 @@ Plan make_reduce_tree(const Ranks& ranks) {
   return plan;
 }
 
-// The first half of direct, with owners other than the root: chunk c belongs to rank c + 1. Round 0: each
-// rank sends each owner C(the owner's chunk). The owner adds them to its own elements, those of the root
-// last. Round 1: the owners send C(sum) to the root. So each rank sends w, and none receives more; by a root
-// that owns a chunk it would be nearly 2 w. Two losses, as in direct. 2 (P-1) slots: of the root P-1 to send
-// from, and as many to receive into; of the others P-2 to send from, P-1 to receive into, the root's last,
-// and one for the sum.
+// The first half of direct, with owners other than the root, and without the root's elements: chunk c belongs
+// to rank c + 1. Round 0: each of these ranks sends each other owner C(the owner's chunk). The owner adds
+// them to its own elements. Round 1: the owners send C(sum) to the root, which adds it to its own elements.
+// So each rank but the root sends w and the root nothing: (P-1) w together, which is the least, because what
+// each of them has must leave it. None receives more than w. Two losses, as in direct. The root encodes
+// nothing: with Ranks::carries_own it adds its residual by raw steps. 2 (P-1) - 1 slots: P-2 to send from,
+// P-2 to receive into and one for the sum. Of the root P-1 to receive into, and one for what it does with its
+// own elements, if anything.
 Plan make_reduce_owners(const Ranks& ranks) {
   const int others = ranks.size - 1, own = places_behind_root(ranks) - 1, all = ranks.size;
-  const bool is_root = own < 0;
-  Plan plan{.chunks = others, .slots = 2 * others, .rounds = 2, .steps = {}, .has_result = is_root};
+  const bool is_root = own < 0, rounds_own = ranks.encodes_own || (is_root && ranks.carries_own);
+  Plan plan{.chunks = others,
+            .slots = is_root ? others + rounds_own : 2 * others - 1,
+            .rounds = 2,
+            .steps = {},
+            .has_result = is_root};
   const auto rank_of = [&](int chunk) { return behind_root(ranks, chunk + 1); };
   if (is_root) {
+    for (int c = 0; c < others; ++c) plan.receive(c, rank_of(c), 1);
     for (int c = 0; c < others; ++c) {
-      plan.encode(c, c, StepFeedback::carry, ranks.rank);
-      plan.send(c, rank_of(c), 0);
+      if (rounds_own) round_own(plan, ranks.rank, c, others, !ranks.encodes_own);
+      plan.decode_add(c, c, all);
     }
-    for (int c = 0; c < others; ++c) plan.receive(others + c, rank_of(c), 1);
-    for (int c = 0; c < others; ++c) plan.decode(c, others + c, all);
     return plan;
   }
   const auto to = [&](int s) { return (own + s) % others; };
   const auto from = [&](int s) { return (own - s + others) % others; };
   const auto recv_slot = [&](int s) { return others - 1 + s - 1; };
-  const int sum_slot = 2 * others - 1;
+  const int sum_slot = 2 * others - 2;
   for (int s = 1; s < others; ++s) {
     plan.encode(to(s), s - 1, StepFeedback::carry, ranks.rank);
     plan.exchange(s - 1, rank_of(to(s)), recv_slot(s), rank_of(from(s)), 0);
   }
-  plan.receive(recv_slot(others), ranks.root, 0);
-  if (ranks.encodes_own) round_own(plan, ranks.rank, own, sum_slot);
+  if (rounds_own) round_own(plan, ranks.rank, own, sum_slot);
   for (int source = 0; source < others; ++source)
     if (source != own) plan.decode_add(own, recv_slot((own - source + others) % others), rank_of(source));
-  plan.decode_add(own, recv_slot(others), ranks.root);
   plan.encode(own, sum_slot, ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, all);
   plan.send(sum_slot, ranks.root, 1);
   return plan;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -80,6 +81,28 @@ TEST_F(GuardJudgement, a_sum_that_only_one_order_of_additions_overflows_breaks_n
   x.back() = rank == 0 ? std::numeric_limits<double>::max() : rank == 1 ? -1.0 : 0.0;
   const double infinite = std::numeric_limits<double>::infinity();
   EXPECT_EQ(judge_sum_of(x, infinite, kPromised).given_up, size == 1);
+}
+
+// A residual has the unit of the vectors, so that of a mean is divided, too.
+TEST_F(GuardJudgement, what_is_delivered_for_a_mean_is_the_mean_of_the_inputs_and_residuals) {
+  Residuals residuals;
+  const Result<Residuals::Entry*> entry =
+      residuals.acquire("k", 1000, kernels::Element::f32, 1, nullptr, nullptr);
+  ASSERT_TRUE(entry.ok());
+  auto* const waiting = reinterpret_cast<float*>((*entry)->data());
+  std::fill_n(waiting, 1000, 2.0F);
+  const std::vector<float> x(1000, static_cast<float>(rank));
+  std::vector<float> y(1000, -7.0F);
+  Call call{x.data(), y.data(), 1000, MPI_FLOAT, MPI_SUM, comm};
+  call.divisor = size;
+  GuardedCall guarded;
+  ASSERT_TRUE(guarded.prepare(call, kernels::Element::f32, *entry, nullptr).ok());
+  Outcome ran;
+  ran.ran = true;
+  const Result<GuardResult> judged = guarded.judge(call, ran, 1e-6, true);
+  ASSERT_TRUE(judged.ok());
+  EXPECT_TRUE(judged->given_up);
+  for (const float v : y) ASSERT_NEAR(v, (size - 1) / 2.0 + 2, 1e-5);
 }
 
 TEST_F(GuardJudgement, without_a_promise_and_a_budget_nothing_is_given_up) {

@@ -6,11 +6,36 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <dlfcn.h>
 #include <vector>
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/ticks.hpp"
 #include "tests/core/api.hpp"
+
+namespace {
+bool starts_fail = false, tests_fail = false;
+}
+
+// In front of MPI's own, which the library calls by these names.
+extern "C" int PMPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                               MPI_Comm comm, MPI_Request* request) {
+  static const auto real = reinterpret_cast<decltype(&PMPI_Iallreduce)>(dlsym(RTLD_NEXT, "PMPI_Iallreduce"));
+  return starts_fail ? MPI_ERR_OTHER : real(in, out, count, type, op, comm, request);
+}
+#if MPI_VERSION >= 4
+extern "C" int PMPI_Iallreduce_c(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                                 MPI_Comm comm, MPI_Request* request) {
+  static const auto real =
+      reinterpret_cast<decltype(&PMPI_Iallreduce_c)>(dlsym(RTLD_NEXT, "PMPI_Iallreduce_c"));
+  return starts_fail ? MPI_ERR_OTHER : real(in, out, count, type, op, comm, request);
+}
+#endif
+extern "C" int PMPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  static const auto real = reinterpret_cast<decltype(&PMPI_Test)>(dlsym(RTLD_NEXT, "PMPI_Test"));
+  const int code = real(request, flag, status);
+  return tests_fail ? MPI_ERR_OTHER : code;
+}
 
 namespace mq::test {
 namespace {
@@ -99,6 +124,49 @@ TEST_F(TimeInLibrary, a_program_in_a_blocking_call_on_another_communicator_is_in
   EXPECT_GT(times.share, 0);
   EXPECT_LE(times.share, 1.01 * times.all);
   MPI_Comm_free(&other);
+}
+
+// What a call gets for this long in the library: all of it, or less if a call that is over still counts.
+double share_of(double seconds) {
+  Share share;
+  share.begin();
+  {
+    const InLibrary in_library;
+    for (const double begin_s = now_s(); now_s() - begin_s < seconds;) {
+    }
+  }
+  return share.end();
+}
+
+// Calls that MPI makes alone: on one rank.
+TEST_F(TimeInLibrary, a_call_that_mpi_fails_to_start_or_to_complete_takes_no_share_of_the_time_of_others) {
+  MPI_Comm alone = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_SELF, &alone);
+  const auto make = [&](MPIQ_Request& request) {
+    ASSERT_EQ(
+        MPIQ_Allreduce_init(x_.data(), y_.data(), kCount, MPI_FLOAT, MPI_SUM, alone, MPI_INFO_NULL, &request),
+        MPI_SUCCESS);
+  };
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  make(request);
+  starts_fail = true;
+  expect_error_everywhere(MPIQ_Start(&request), "MPI_Iallreduce");
+  starts_fail = false;
+  EXPECT_GE(share_of(0.01), 0.0099);
+  for (const bool waits : {false, true}) {
+    ASSERT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
+    tests_fail = true;
+    int is_over = 0;
+    expect_error_everywhere(waits ? MPIQ_Wait(&request) : MPIQ_Test(&request, &is_over), "MPI_Test");
+    tests_fail = false;
+    EXPECT_EQ(is_over, waits ? 0 : 1);
+    EXPECT_GE(share_of(0.01), 0.0099);
+    ASSERT_EQ(MPIQ_Start(&request), MPI_SUCCESS) << "the request is no longer active";
+    ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+  }
+  EXPECT_EQ(y_[kCount - 1], 1.0F);
+  ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+  MPI_Comm_free(&alone);
 }
 
 // What a program does outside the library costs its calls nothing.
