@@ -1,5 +1,6 @@
 """A backend of torch.distributed over MPI and this library, in Python. SPDX-License-Identifier: Apache-2.0"""
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ import torch.distributed as dist
 from mpi4py import MPI
 
 from mpi_quant import _arrays, _call, _parts, _roots
-from mpi_quant._groups import of_ranks
+from mpi_quant._groups import free, of_ranks
 
 _NAME = "mpi_quant"
 _FIRST = (2, 15)  # of torch's versions, with backends in Python
@@ -24,18 +25,41 @@ def _done(result: Any) -> Any:
     return torch._C._distributed_c10d._create_work_from_future(future)
 
 
+def _collective(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective of Backend. It writes into tensors also where they require a gradient, as those of torch do: autograd sees none of it."""
+    @wraps(method)
+    def run(self: "Backend", *arguments: Any, **words: Any) -> Any:
+        if self.comm == MPI.COMM_NULL:
+            raise RuntimeError(f"mpi_quant: {method.__name__} of a process group that has been destroyed")
+        with torch.no_grad():
+            return method(self, *arguments, **words)
+    return run
+
+
 class Backend(_Base):  # type: ignore[misc]
-    """The collectives of a process group. torch calls them; they end before they return. `comm` is the group's communicator."""
+    """The collectives of a process group. torch calls them; they end before they return. `comm` is the group's communicator, which this
+    object owns: from shutdown on it is MPI.COMM_NULL."""
 
     def __init__(self, comm: Any) -> None:
         super().__init__(comm.Get_rank(), comm.Get_size())
         self.comm = comm
+
+    def shutdown(self) -> None:
+        """Frees the communicator; an MPI library has about 2000 of them. destroy_process_group calls it.
+
+        MPI_Comm_free is collective, and so is destroy_process_group: torch asks all ranks of a group to call it. With the whole world it
+        calls shutdown group by group, in an order of their names, which is the same on all ranks. So where MPI_Comm_free waits for the
+        other ranks, no two of them wait for one another. What torch calls on one rank alone frees nothing: abort(), and Python when it
+        drops the object. Such a communicator lives until MPI_Finalize, as does that of a group that nobody destroys.
+        """
+        free(self.comm)
 
     def name(self) -> str:
         return _NAME
 
     getBackendName = _get_backend_name = name
 
+    @_collective
     def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Any:
         for tensor in tensors:
             self._sum(tensor, opts)
@@ -43,6 +67,7 @@ class Backend(_Base):  # type: ignore[misc]
 
     allreduce_coalesced = allreduce
 
+    @_collective
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Any:
         root = opts.rootRank if opts is not None else 0
         for tensor in tensors:
@@ -52,6 +77,7 @@ class Backend(_Base):  # type: ignore[misc]
                 tensor.copy_(total)
         return _done(list(tensors))
 
+    @_collective
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Any:
         root = opts.rootRank if opts is not None else 0
         for tensor in tensors:
@@ -63,6 +89,7 @@ class Backend(_Base):  # type: ignore[misc]
             _back(vector, tensor)
         return _done(list(tensors))
 
+    @_collective
     def allgather(self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any = None) -> Any:
         for parts, own in zip(outputs, inputs):
             whole = own.new_empty((self.size(), own.numel()))
@@ -71,17 +98,20 @@ class Backend(_Base):  # type: ignore[misc]
                 part.copy_(row.view(part.shape))
         return _done([list(parts) for parts in outputs])
 
+    @_collective
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         whole = output.contiguous()
         self._gather(whole.view(-1), input.reshape(-1))
         _back(whole, output)
         return _done([output])
 
+    @_collective
     def all_gather_single_coalesced(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None) -> Any:
         for output, own in zip(outputs, inputs):
             self.all_gather_single(output, own)
         return _done(list(outputs))
 
+    @_collective
     def reduce_scatter(self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None) -> Any:
         for output, parts in zip(outputs, inputs):
             if any(part.numel() != output.numel() for part in parts):
@@ -89,6 +119,7 @@ class Backend(_Base):  # type: ignore[misc]
             self.reduce_scatter_single(output, torch.cat([part.reshape(-1) for part in parts]), opts)
         return _done(list(outputs))
 
+    @_collective
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         vector, part = input.reshape(-1), output.contiguous()
         operation = _operation(opts)
@@ -103,11 +134,13 @@ class Backend(_Base):  # type: ignore[misc]
         _back(part, output)
         return _done([output])
 
+    @_collective
     def reduce_scatter_single_coalesced(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None) -> Any:
         for output, whole in zip(outputs, inputs):
             self.reduce_scatter_single(output, whole, opts)
         return _done(list(outputs))
 
+    @_collective
     def barrier(self, opts: Any = None) -> Any:
         self.comm.Barrier()
         return _done([])
@@ -124,7 +157,7 @@ class Backend(_Base):  # type: ignore[misc]
             raise ValueError(f"mpi_quant: no average of elements of {tensor.dtype}")
         else:
             wide = vector.float() if vector.dtype in (torch.float16, torch.bfloat16) else vector  # halves are strange to numpy and MPI
-            self.comm.Allreduce(MPI.IN_PLACE, wide.view(-1).numpy(), op=getattr(MPI, _OF_MPI.get(operation, operation)))
+            self.comm.Allreduce(MPI.IN_PLACE, wide.detach().view(-1).numpy(), op=getattr(MPI, _OF_MPI.get(operation, operation)))
             _back(wide, vector)
         _back(vector, tensor)
 
@@ -188,4 +221,6 @@ def group_communicator(group: Any = None) -> Any:
     backend = (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
     if not isinstance(backend, Backend):
         raise ValueError("the process group has another backend for the host: init_process_group('mpi_quant') makes one")
+    if backend.comm == MPI.COMM_NULL:
+        raise ValueError("the process group has been destroyed, and its communicator with it")
     return backend.comm

@@ -18,10 +18,22 @@ def key_of(name: str) -> str:
 
 def of_ranks(ranks: list[int]) -> Any:
     """A communicator of its own for these ranks of MPI.COMM_WORLD, in this order. Collective over them."""
-    world = MPI.COMM_WORLD
-    made = world.Create_group(world.Get_group().Incl(ranks))
+    whole = MPI.COMM_WORLD.Get_group()
+    some = whole.Incl(ranks)
+    try:
+        made = MPI.COMM_WORLD.Create_group(some)
+    finally:
+        some.Free()
+        whole.Free()
     made.Set_errhandler(MPI.ERRORS_RETURN)
     return made
+
+
+def free(comm: Any) -> None:
+    """Frees a communicator and leaves MPI.COMM_NULL in its place. Collective over its ranks. Does nothing if that has been done, or after
+    MPI_Finalize, which frees all that is left."""
+    if comm != MPI.COMM_NULL and not MPI.Is_finalized():
+        comm.Free()
 
 
 class Groups:
@@ -45,5 +57,5 @@ class Groups:
     def close(self) -> None:
         """Frees the communicators. Collective."""
         for comm in self._made.values():
-            comm.Free()
+            free(comm)
         self._made.clear()

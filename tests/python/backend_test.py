@@ -1,37 +1,24 @@
 """torch.distributed over the backend "mpi_quant", on 1 to 3 ranks. Where torch has no backends in Python, only that the message says so."""
+import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from common import WORLD, OnAllRanks, main, rendezvous
-from torch import nn
+from mpi4py import MPI
 from torch.nn.parallel import DistributedDataParallel
+from training_model import network, train
 
 import mpi_quant as mq
+from mpi_quant import _backend, _groups
 
 BACKENDS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15)
 backends = unittest.skipUnless(BACKENDS, "no backends in Python")
 compresses = unittest.skipUnless(BACKENDS and WORLD.size > 1, "one rank has nothing to send" if BACKENDS else "no backends in Python")
 SUM_OF_RANKS = WORLD.size * (WORLD.size + 1) // 2  # each gives its number, counted from 1
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def train(model, steps):
-    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05), []
-    for number in range(steps):
-        torch.manual_seed(1000 * number + WORLD.rank)
-        x = torch.randn(32, 64)
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), x[:, :10].argmax(1))
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
 
 
 class Collectives(OnAllRanks):
@@ -115,6 +102,87 @@ class Collectives(OnAllRanks):
             self.assertEqual(float(x[0]), 3)
             self.assertEqual(mq.torch.group_communicator(group).Get_size(), 2)
             self.assertEqual(mq.torch.group_communicator(group).Get_rank(), dist.get_rank(group))
+
+
+    @backends
+    def test_tensors_that_require_a_gradient(self):
+        """As with gloo: autograd sees nothing of it, and a parameter may be summed in place."""
+        Op = dist.ReduceOp
+        for operation, expected in ((Op.SUM, SUM_OF_RANKS), (Op.AVG, SUM_OF_RANKS / WORLD.size), (Op.MAX, WORLD.size)):
+            for dtype in (torch.float32, torch.bfloat16):
+                for x in (torch.full((5, 6), WORLD.rank + 1, dtype=dtype, requires_grad=True), torch.full((6, 5), WORLD.rank + 1, dtype=dtype, requires_grad=True).t()):
+                    dist.all_reduce(x, op=operation)
+                    self.assertTrue(torch.equal(x.detach(), torch.full((5, 6), expected, dtype=dtype)), (operation, dtype, x.is_contiguous()))
+                    self.assertTrue(x.requires_grad)
+        x, root = torch.full((7,), float(WORLD.rank + 1), requires_grad=True), WORLD.size - 1
+        dist.broadcast(x, root)
+        self.assertEqual(float(x.detach()[0]), WORLD.size)
+        dist.reduce(x, root)
+        whole = torch.empty(7 * WORLD.size, requires_grad=True)
+        dist.all_gather_into_tensor(whole, x)
+        self.assertEqual(float(whole.detach()[-1]), WORLD.size ** 2)  # root's sum
+        part = torch.empty(7, requires_grad=True)
+        for operation in (Op.AVG, Op.MAX):
+            dist.reduce_scatter_tensor(part, whole, op=operation)
+            self.assertEqual(float(part.detach()[0]), float(whole.detach()[7 * WORLD.rank]))
+
+
+class Groups(OnAllRanks):
+    """Each process group has a communicator, of which an MPI library has about 2000."""
+
+    @backends
+    def test_a_destroyed_group_has_no_communicator(self):
+        group = dist.new_group(backend="mpi_quant")
+        backend, x = group._get_backend(torch.device("cpu")), torch.ones(3)
+        dist.all_reduce(x, group=group)
+        dist.destroy_process_group(group)
+        self.assertEqual(backend.comm, MPI.COMM_NULL)
+        backend.shutdown()  # again: nothing happens
+        with self.assertRaisesRegex(RuntimeError, "allreduce of a process group that has been destroyed"):
+            backend.allreduce([x])
+        with self.assertRaisesRegex(ValueError, "the process group has been destroyed"):
+            mq.torch.group_communicator(group)
+
+    @unittest.skipUnless(BACKENDS and WORLD.size < 3, "no backends in Python, or as slow as three ranks on two cores are")
+    def test_groups_come_and_go(self):
+        """More than a library has communicators. Where there is something to send, each group takes two: the library has one of its own."""
+        for _ in range(2200 // WORLD.size):
+            comm = _groups.of_ranks(list(range(WORLD.size)))
+            backend = _backend.Backend(comm)
+            mq.allreduce(np.ones(10, np.float32), comm=backend.comm)
+            backend.shutdown()
+
+    @backends
+    def test_the_group_of_a_communicator_is_freed(self):
+        """Where it were not, its place would be taken, and each new group of MPI would have another one."""
+        places = set()
+        for _ in range(20):
+            _groups.of_ranks([WORLD.rank]).Free()
+            whole = WORLD.Get_group()
+            some = whole.Incl([0])
+            places.add(MPI._handleof(some))
+            some.Free()
+            whole.Free()
+        self.assertLess(len(places), 5)
+
+    @backends
+    def test_abort_frees_nothing_as_other_ranks_may_not_come(self):
+        group = dist.new_group(backend="mpi_quant")
+        backend = group._get_backend(torch.device("cpu"))
+        group.abort()
+        self.assertNotEqual(backend.comm, MPI.COMM_NULL)
+        dist.destroy_process_group(group)
+
+    @backends
+    def test_the_whole_world_is_destroyed_before_and_after_the_end_of_mpi(self):
+        """In programs of their own, each of one rank: they end their MPI."""
+        for order in ("dist.destroy_process_group(); MPI.Finalize()", "MPI.Finalize(); dist.destroy_process_group()", ""):
+            code = ("import torch, torch.distributed as dist, mpi_quant as mq; from mpi4py import MPI; mq.torch.register(); "
+                    "dist.init_process_group('mpi_quant', store=dist.HashStore(), rank=0, world_size=1); dist.new_group(backend='mpi_quant'); "
+                    f"dist.all_reduce(torch.ones(3)); {order}")
+            alone = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "HYD", "MPI_", "OMPI", "PMIX", "PRTE"))}
+            done = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=False, timeout=120)
+            self.assertEqual(done.returncode, 0, (order, done.stderr))
 
 
 class Training(OnAllRanks):

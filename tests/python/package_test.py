@@ -281,6 +281,18 @@ class Wheel(unittest.TestCase):
         self.assertIn("Requires-Python: >=3.11", metadata)
         self.assertRegex(os.path.basename(self.wheel), rf"^mpi_quant-{VERSION}-{self.BASE}\.whl$")
 
+    def test_the_folder_of_the_package_makes_the_same_wheel(self):
+        """pip install ./python."""
+        out = os.path.join(self.folder.name, "other")
+        done = subprocess.run([builder_of_wheels(), "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                               f"--config-settings=build-dir={out}/build", "--wheel-dir", out, os.path.join(ROOT, "python")],
+                              capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "MPIQ_CORES": self.CORES})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (wheel,) = glob.glob(os.path.join(out, "*.whl"))
+        self.assertEqual(os.path.basename(wheel), os.path.basename(self.wheel))
+        with zipfile.ZipFile(wheel) as other:
+            self.assertEqual([name for name in other.namelist() if ".dist-info/" not in name], self.names())
+
     def test_an_empty_environment_imports_it_without_mpi(self):
         code = "import mpi_quant, sys; print(mpi_quant.__version__, [name for name in ('mpi4py', 'numpy') if name in sys.modules])"
         self.assertEqual(self.run_in_environment("-c", code), (0, f"{VERSION} []\n", ""))

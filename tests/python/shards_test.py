@@ -4,8 +4,10 @@ import unittest
 import numpy as np
 import torch
 import torch.distributed as dist
+import training_model
 from common import WORLD, OnAllRanks, main, rendezvous
 from torch import nn
+from training_model import network
 
 import mpi_quant as mq
 
@@ -17,17 +19,6 @@ except ValueError:  # torch 1.13 cannot import it in Python 3.11
 compresses = unittest.skipUnless(FSDP2 and WORLD.size > 1, "one rank has nothing to send" if FSDP2 else "no FSDP2")
 sharded = unittest.skipUnless(FSDP2, "no FSDP2")
 STEPS, MOST = (30, 0.7) if WORLD.size < 4 else (6, 1)  # four ranks are slow on two cores; and the share of the first loss that may be left
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def batch(step):
-    torch.manual_seed(1000 * step + WORLD.rank)
-    x = torch.randn(32, 64)
-    return x, x[:, :10].argmax(1)
 
 
 def shard(model, mesh=None, **words):
@@ -45,17 +36,7 @@ def by_nodes(nodes, dimensions=1):
 
 
 def train(model, steps=STEPS, same=None):
-    """The losses of this rank. `same`: the number of the batch of all steps."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    losses = []
-    for number in range(steps):
-        x, y = batch(number if same is None else same)
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
+    return training_model.train(model, steps, same, momentum=0.9)
 
 
 def weights(model):

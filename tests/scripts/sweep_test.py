@@ -4,6 +4,7 @@ Needs neither MPI nor a build: /usr/bin/python3 tests/scripts/sweep_test.py
 """
 import json
 import os
+import pty
 import signal
 import subprocess
 import unittest
@@ -34,6 +35,8 @@ index, what = of("--launch-index"), dict(w.split(":") for w in os.environ.get("F
 print("a row of launch " + index, flush=True)
 if what == "fail":
     sys.exit(1)
+if what == "slow":
+    time.sleep(4)
 if what != "stuck":
     shutil.copy(f"{folder}/launch-{index}-1.0.h5", of("-O"))
 if what == "left":
@@ -125,6 +128,17 @@ class Launches(WithFakes):
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual(self.sweep(self.toml()).returncode, 0)
         self.assertEqual(len(self.calls()), 4)
+
+    def test_a_terminal_shows_how_far_a_long_launch_is(self):
+        ours, its = pty.openpty()
+        with subprocess.Popen([script("sweep"), *self.words(self.toml(), "--launches", "1")], stdout=subprocess.DEVNULL, stderr=its,
+                              env={**os.environ, "FAKE": "0:slow", "PYTHONDONTWRITEBYTECODE": "1"}) as sweep:
+            os.close(its)
+            self.assertEqual(sweep.wait(60), 0)
+        shown = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        self.assertRegex(shown, r"\[1/1\] shm-0, [23] s; 0 s left")
+        self.assertTrue(shown.endswith("\r\033[K"))
 
     def test_no_launch_begins_after_the_deadline(self):
         done = self.sweep(self.toml(), "--deadline", "0")

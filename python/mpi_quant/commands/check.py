@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.results import layout_rules, reader, row_rules, whole_files
 
 
@@ -33,14 +33,15 @@ def line(file, row, what, expected, found):
     return f"{file.path}: {where}{what}: expected {number(expected)}, found {number(found)}"
 
 
-def check(path, verbose):
+def check(path, verbose, shown):
     """The rows and violations of a file, after the violations were printed."""
     try:
         file = whole_files.load(path)
     except reader.ResultsError as error:
-        print(error)
+        shown.print(error)
         return 0, 1
     found = violations(file)
+    shown.erase()
     for violation in found:
         print(line(file, *violation))
     if verbose:
@@ -50,7 +51,7 @@ def check(path, verbose):
     return len(file.points), len(found)
 
 
-def isolated(path, verbose):
+def isolated(path, verbose, shown):
     """Runs check() in a process of its own, because some damaged files crash the HDF5 library."""
     sys.stdout.flush()
     result, answer = os.pipe()
@@ -58,7 +59,7 @@ def isolated(path, verbose):
     if child == 0:
         os.close(result)
         try:
-            counts = check(path, verbose)
+            counts = check(path, verbose, shown)
             sys.stdout.flush()
             os.write(answer, "{} {}".format(*counts).encode())
         finally:  # the child must not repeat what the parent does at its end
@@ -69,7 +70,7 @@ def isolated(path, verbose):
     status = os.waitpid(child, 0)[1]
     if len(counts) == 2:
         return int(counts[0]), int(counts[1])
-    print(f"{path}: damaged HDF5 file (reading it ended with wait status {status})")
+    shown.print(f"{path}: damaged HDF5 file (reading it ended with wait status {status})")
     return 0, 1
 
 
@@ -81,7 +82,8 @@ def main(arguments):
                         help="say also what is no violation: columns that older files lack, changes in no commit, events")
     options = parser.parse_args(arguments)
     np.seterr(all="ignore")
-    counts = [isolated(path, options.verbose) for path in options.files]
+    with progress.Line() as shown:
+        counts = [isolated(path, options.verbose, shown) for path in shown.each("file", options.files)]
     rows, found = (sum(column) for column in zip(*counts))
     files = f"{len(counts)} file" + ("s" if len(counts) > 1 else "")
     print(f"{command_line.program()}: {files}, {rows} rows, {found} violation" + ("s" if found != 1 else ""))

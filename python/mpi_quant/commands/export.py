@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from mpi_quant.commands import command_line, text_output
+from mpi_quant.commands import command_line, progress, text_output
 from mpi_quant.results import schema, whole_files
 from mpi_quant.results.reader import ResultsError
 from mpi_quant.results.whole_files import attribute, known
@@ -103,7 +103,8 @@ def main(arguments):
     parser.add_argument("--samples", action="store_true", help="the repetitions of each row")
     options = parser.parse_args(arguments)
     try:
-        file = whole_files.load(options.file)
+        with progress.Line(f"reads {options.file}"):
+            file = whole_files.load(options.file)
         if "key" not in (file.points.dtype.names or ()) or len(file.points) == 0:
             raise ResultsError(f"{options.file}: has no rows with a key")
         with text_output.place(options.out) as out:

@@ -11,7 +11,7 @@ import uuid
 
 import numpy as np
 
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.results import schema, whole_files
 from mpi_quant.results.reader import ResultsError
 
@@ -216,8 +216,11 @@ def main(arguments):
     if os.path.exists(options.out) and not (options.replace or options.force):
         parser.error(f"{options.out} exists: --replace or --force replaces it")
     try:
-        content = merged([whole_files.load(path) for path in options.files], options.force)
-        whole_files.save(content, options.out)
+        with progress.Line() as shown:
+            files = [whole_files.load(path) for path in shown.each("reads file", options.files)]
+            shown.now(f"makes {options.out}")
+            content = merged(files, options.force)
+            whole_files.save(content, options.out)
     except (ResultsError, OSError) as problem:
         print(f"{command_line.program()}: {problem}", file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.figures import look as fig, source_files
 from mpi_quant.figures import plots  # noqa: F401  registers them
 from mpi_quant.figures.register import PLOTS
@@ -67,12 +67,14 @@ def main(arguments):
     options = parse(arguments)
     fig.use_style()
     try:
-        sources = read(options)
+        with progress.Line("reads the files"):
+            sources = read(options)
         stem = options.name or "+".join(os.path.splitext(os.path.basename(path))[0] for path in options.files)
         folder = options.out if options.out is not None else os.path.dirname(options.files[0])
-        for name in chosen(options.what, sources):
-            figure, rows = PLOTS[name](sources[PLOTS[name].takes])
-            print(" ".join(fig.save(figure, rows, os.path.join(folder, f"{stem}-{name}"), options.format)))
+        with progress.Line() as shown:
+            for name in shown.each("figure", chosen(options.what, sources)):
+                figure, rows = PLOTS[name](sources[PLOTS[name].takes])
+                shown.print(" ".join(fig.save(figure, rows, os.path.join(folder, f"{stem}-{name}"), options.format)))
     except source_files.PROBLEMS as problem:
         print(f"{command_line.program()}: {problem}", file=sys.stderr)
         return 1

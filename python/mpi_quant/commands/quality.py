@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from mpi_quant import _places
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.results import recordings
 
 NETWORKS = ("mlp-relu/0", "cnn-batchnorm/1")  # the tensors with the most elements
@@ -60,7 +60,10 @@ def main(words):
     if not recordings.has_torch(command_line.program()):
         return 3
     try:
-        rows = measure(arguments) + list(recorded(arguments))
+        with progress.Line("generated data") as shown:
+            rows = measure(arguments)
+            shown.now("gradients of small networks")
+            rows += list(recorded(arguments))
     except (OSError, ImportError, subprocess.CalledProcessError) as error:
         sys.exit(f"{command_line.program()}: {error}")
     with open(arguments.output, "w", encoding="utf-8", newline="") as file:

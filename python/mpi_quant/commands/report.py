@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.figures import look, source_files
 from mpi_quant.figures import plots  # noqa: F401  registers them
 from mpi_quant.figures.selection import BEST_DENSE, PlotError, Selection
@@ -48,8 +48,10 @@ def main(arguments):
     options = parse(arguments)
     look.use_style()
     try:
-        sources = read(options)
-        page = contents.build(sources, options.title or default_title(sources["results"]))
+        with progress.Line("reads the files") as shown:
+            sources = read(options)
+            shown.now("makes the page")
+            page = contents.build(sources, options.title or default_title(sources["results"]))
         os.makedirs(os.path.dirname(options.out) or ".", exist_ok=True)
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(page)

@@ -16,7 +16,7 @@ import sys
 import time
 
 from mpi_quant import _places
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, progress
 from mpi_quant.sweep import launching, sweep_files as sweeps
 from mpi_quant.sweep.launching import DONE, FAILED, LEFT, NO_LAB, USAGE
 from mpi_quant.sweep.sweep_files import SweepError
@@ -96,25 +96,21 @@ def planned(sweep, cell, options):
 def plans(sweep, cells, options):
     """name -> plan. Repetitions of a launch share one."""
     known, out = {}, {}
-    for cell in cells:
-        key = (cell.link, *cell.options)
-        if key not in known:
-            known[key] = planned(sweep, cell, options)
-        out[cell.name] = known[key]
+    with progress.Line() as line:
+        for cell in line.each("plan of launch", cells, lambda cell: cell.name):
+            key = (cell.link, *cell.options)
+            if key not in known:
+                known[key] = planned(sweep, cell, options)
+            out[cell.name] = known[key]
     return out
-
-
-def clock(seconds):
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class Progress:
     """Shows how much of all launches is done: in plain lines, and on a terminal also in a line that changes."""
 
-    def __init__(self, plan):
-        self.plan, self.left_s = plan, sum(seconds for _, _, seconds in plan.values())
+    def __init__(self, plan, line):
+        self.plan, self.line, self.left_s = plan, line, sum(seconds for _, _, seconds in plan.values())
         self.spent_s = self.spent_plan_s = 0.0
-        self.terminal, self.cell, self.drawn = sys.stderr.isatty(), None, 0.0
 
     def pace(self):
         """The real seconds per planned second."""
@@ -124,21 +120,14 @@ class Progress:
         self.cell, self.began = cell, time.monotonic()
         points, _, seconds = self.plan[cell.name]
         self.text = f"[{number}/{total}] {cell.name}"
-        print(f"== {self.text}: {points} points, {cell.ranks} ranks, about {clock(seconds * self.pace())}; "
-              f"{clock(self.left_s * self.pace())} left", flush=True)
+        self.line.print(f"== {self.text}: {points} points, {cell.ranks} ranks, about {progress.clock(seconds * self.pace())}; "
+                        f"{progress.clock(self.left_s * self.pace())} left")
+        self.line.now(self.state)
 
-    def show(self, line):
-        """Takes a line of the launch, or None if there is none."""
-        if self.terminal and (line is not None or time.monotonic() - self.drawn > 2):
-            took = time.monotonic() - self.began
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-            if line is not None:
-                print(line, flush=True)
-            left = clock(max(0.0, self.left_s * self.pace() - took))
-            print(f"{self.text}, {clock(took)}; {left} left", end="", file=sys.stderr, flush=True)
-            self.drawn = time.monotonic()
-        elif line is not None:
-            print(line, flush=True)
+    def state(self):
+        """What the line that changes says."""
+        took = time.monotonic() - self.began
+        return f"{self.text}, {progress.clock(took)}; {progress.clock(max(0.0, self.left_s * self.pace() - took))} left"
 
     def end(self, measured):
         """One cell less. What was not measured does not change the pace."""
@@ -147,8 +136,6 @@ class Progress:
         if measured:
             self.spent_s += time.monotonic() - self.began
             self.spent_plan_s += seconds
-        if self.terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def check_record(folder, sweep, cells, options):
@@ -177,40 +164,45 @@ def check_record(folder, sweep, cells, options):
     os.replace(path + ".tmp", path)
 
 
-def run_cell(sweep, cell, path, options, progress, deadline_s):
-    limit_s = options.limit or 10 * progress.plan[cell.name][2] + 600
+def run_cell(sweep, cell, path, options, shown, deadline_s):
+    limit_s = options.limit or 10 * shown.plan[cell.name][2] + 600
     words = [*sweeps.bench_words(sweep, cell, options.extra), "-O", path]
     if deadline_s is not None:
         words += ["--deadline", f"{deadline_s:.0f}"]
     command = launching.command(sweep, cell, options.bench, words, options.mpiexec)
     prefix = "" if cell.link == sweeps.SHARED_MEMORY else f"s{os.getpid()}"
     launch = launching.Launch(command, sweep.env, path.removesuffix(".h5") + ".log", prefix)
-    return launching.run(launch, launching.Patience(path, options.patience, limit_s), progress.show)
+    return launching.run(launch, launching.Patience(path, options.patience, limit_s), shown.line.print)
 
 
 def run_cells(sweep, cells, folder, options, end):
     """The statuses of all launches. A usage error ends the sweep, because the next launch would have it too."""
-    progress = Progress(plans(sweep, cells, options))
+    plan = plans(sweep, cells, options)
     check_record(folder, sweep, cells, options)
+    with progress.Line() as line:
+        return run_planned(sweep, cells, folder, options, end, Progress(plan, line))
+
+
+def run_planned(sweep, cells, folder, options, end, shown):
     statuses = []
     for number, cell in enumerate(sweeps.shuffled(cells, options.order_seed), 1):
         path = os.path.join(folder, cell.name + ".h5")
-        progress.begin(cell, number, len(cells))
+        shown.begin(cell, number, len(cells))
         measure = not launching.is_complete(path)
         left_s = None if end is None else end - time.monotonic()
         if not measure:
-            print(f"{path} is complete", flush=True)
+            shown.line.print(f"{path} is complete")
             status = DONE
         elif left_s is not None and left_s <= 0:
             measure, status = False, LEFT
         else:
-            status = run_cell(sweep, cell, path, options, progress, left_s)
-        progress.end(measure)
+            status = run_cell(sweep, cell, path, options, shown, left_s)
+        shown.end(measure)
         if status == NO_LAB and cell.link != sweeps.SHARED_MEMORY:
-            print(f"left out: {cell.name}: no lab here", flush=True)
+            shown.line.print(f"left out: {cell.name}: no lab here")
             status = DONE
         elif status not in (DONE, LEFT):
-            print(f"{command_line.program()}: {cell.name}: ended with {status}", file=sys.stderr, flush=True)
+            shown.line.print(f"{command_line.program()}: {cell.name}: ended with {status}", file=sys.stderr)
         statuses.append(status if status in (DONE, LEFT, USAGE) else FAILED)
         if status == USAGE:
             break
@@ -241,9 +233,9 @@ def dry_run(sweep, cells, options):
     plan = plans(sweep, cells, options)
     for cell in sweeps.shuffled(cells, options.order_seed):
         points, memory, seconds = plan[cell.name]
-        print(f"{cell.name:<32} {points:>4} points  {cell.ranks:>3} ranks  {memory:>8}B each  about {clock(seconds)}")
+        print(f"{cell.name:<32} {points:>4} points  {cell.ranks:>3} ranks  {memory:>8}B each  about {progress.clock(seconds)}")
     total_s = sum(seconds for _, _, seconds in plan.values())
-    print(f"# {sweep.path}: {len(cells)} launches, about {clock(total_s)} if the stop rule is met in time")
+    print(f"# {sweep.path}: {len(cells)} launches, about {progress.clock(total_s)} if the stop rule is met in time")
     return total_s
 
 

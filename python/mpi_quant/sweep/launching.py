@@ -123,10 +123,9 @@ def run(launch, patience, show):
         while launch.process.poll() is None:
             for line in launch.lines(1.0):
                 show(line)
-            show(None)
             why = patience.reason_to_end(time.monotonic() - launch.started)
             if why:
-                print(f"{command_line.program()}: warning: {launch.log}: {why}: ended by force", file=sys.stderr, flush=True)
+                show(f"{command_line.program()}: warning: {launch.log}: {why}: ended by force", file=sys.stderr)
                 launch.end()
                 return DONE if is_complete(patience.path) else FAILED
         for line in launch.lines(0):
