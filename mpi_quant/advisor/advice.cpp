@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "mpi_quant/advisor/predict.hpp"
+#include "mpi_quant/plan/losses.hpp"
 #include "mpi_quant/plan/plan.hpp"
 #include "mpi_quant/policy/words.hpp"
 

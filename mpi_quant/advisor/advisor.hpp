@@ -20,6 +20,7 @@
 #include "mpi_quant/advisor/trial.hpp"
 #include "mpi_quant/advisor/values.hpp"
 #include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/plan/losses.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
@@ -118,12 +119,6 @@ struct ClassSums {
   double memory_s = 0;              // per element, summed over the ranks
   std::vector<MethodSums> methods;  // by candidate
   void add(const ClassSamples& of_rank);
-};
-
-// How often an element is rounded on its way through a plan: the share of the contributions that are encoded,
-// and how many times the sum is encoded.
-struct Losses {
-  double contributions = 1, aggregate = 1;
 };
 
 // The estimated relative L2 error of a sum over this many ranks, without feedback. Rounding errors of

@@ -1,5 +1,5 @@
 // Predicts how long a compressed allreduce would take, from the model of plan/cost.hpp, a link and the
-// measured rates of a codec; and how often it would round. Uses no MPI.
+// measured rates of a codec. Uses no MPI.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,6 @@ struct CodecRates {
   double measure_s = 0;  // once per call
   double memory_s = 0;   // to bring an element from memory or back
 };
-
-Losses losses_of(const PlanRow& plan, const Ranks& ranks);
 
 // Seconds of a call. For one plan the result grows with each rate, and with each number of the link.
 double predict(const PlanRow& plan, const CallShape& call, const CodecRates& rates, const LinkModel& link);

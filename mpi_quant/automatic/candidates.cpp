@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string>
 #include <string_view>
 
+#include "mpi_quant/plan/losses.hpp"
 #include "mpi_quant/policy/words.hpp"
 
 namespace mq {
@@ -57,14 +57,10 @@ bool promises(const CallClass& calls, const Method& method) {
   return of_a_rank > 0 && calls.ranks * of_a_rank <= calls.limit.value;
 }
 
-// How often an element is encoded on its way into the result.
-int losses_over(std::string_view plan, int ranks) {
-  const int rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
-  if (plan == "allgather") return 1;
-  if (plan == "direct" || plan == kByNodes) return 2;
-  if (plan == "grid") return 3;
-  if (plan == "recursive_doubling") return rounds;
-  return plan == "halving_doubling" ? rounds + 1 : ranks;
+double losses_over(const Method& method, const CallClass& calls) {
+  return losses_of(*method.plan,
+                   {.size = calls.ranks, .per_node = calls.per_node, .encodes_own = method.codec->exact_sums})
+      .all();
 }
 
 void add(const CallClass& calls, const Usual& usual, std::string_view text, bool is_sure,
@@ -83,7 +79,7 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
   candidate.usual_bytes = candidate.wire_bytes;
   const auto add_over = [&](std::string_view plan) {
     candidate.method.plan = find_plan(plan);
-    candidate.losses = losses_over(plan, calls.ranks);
+    candidate.losses = losses_over(candidate.method, calls);
     out.push_back(candidate);
   };
   if (calls.ranks < kMany)
@@ -128,7 +124,7 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
   if (same == listed.end()) candidate.is_sure = is_sure;
   candidate.method = method;
   if (method.plan == nullptr) candidate.method.plan = &choose_plan(calls.bytes, calls.ranks);
-  candidate.losses = losses_over(candidate.method.plan->name, calls.ranks);
+  candidate.losses = losses_over(candidate.method, calls);
   return candidate;
 }
 

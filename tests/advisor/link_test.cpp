@@ -1,4 +1,4 @@
-// The model behind predictions: what fits points of a link, and what a plan costs on it.
+// The model behind predictions: what fits points of a link, what a plan costs on it, and how often it rounds.
 
 #include "mpi_quant/base/link.hpp"
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mpi_quant/advisor/predict.hpp"
+#include "mpi_quant/plan/losses.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/plan/promises.hpp"
 
@@ -103,7 +104,7 @@ TEST(Link, a_burst_that_makes_no_sense_leaves_no_negative_number) {
   EXPECT_EQ(split(one, 1, 5e-6).overhead_s, 0);
 }
 
-TEST(Predict, exact_sums_lose_nothing_but_the_contributions) {
+TEST(Losses, exact_sums_lose_nothing_but_the_contributions) {
   for (const PlanRow& plan : plans()) {
     const Losses losses = losses_of(plan, {.size = 8, .encodes_own = true});
     EXPECT_DOUBLE_EQ(losses.contributions, 1) << plan.name;
@@ -111,7 +112,7 @@ TEST(Predict, exact_sums_lose_nothing_but_the_contributions) {
   }
 }
 
-TEST(Predict, losses_of_a_plan_are_its_encodings) {
+TEST(Losses, of_a_plan_are_its_encodings) {
   EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), {.size = 4}).contributions, 0.75);
   EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), {.size = 4}).aggregate, 1);
   EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), {.size = 2}).contributions, 1);
@@ -121,7 +122,7 @@ TEST(Predict, losses_of_a_plan_are_its_encodings) {
 }
 
 // Every loss is in the result. One of a sum of k ranks counts as k/P of one of the result.
-TEST(Predict, losses_of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
+TEST(Losses, of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
   for (const PlanRow& plan : plans())
     for (int size = 2; size <= 33; ++size) {
       const Ranks ranks{0, size};
