@@ -1,5 +1,5 @@
 /* Ptychography: of overlapping pieces of an image only the magnitudes of their Fourier transforms are known.
- * Each rank has some pieces. In each round the ranks add what their pieces say of the image, which is complex.
+ * Each rank has some pieces. In each round the ranks add what these say of the image, which is complex.
  * Build: mpicc ptychography.c -o ptychography -lm
  * Run:   mpiexec -n 2 mpiq-run --policy '64K-: bound(rel=1e-4)' --report - ./ptychography
  * Without mpiq-run the sums are exact: see docs/codes.md. SPDX-License-Identifier: Apache-2.0 */
