@@ -322,7 +322,7 @@ std::vector<OptionRow> make_table() {
        true},
       {kDense, "--phases", Flag{MQ_AT(phases)}, "", "print where the time of compressed methods went, too"},
       {kVectors, "--format", Text{"table", read_format}, "",
-       "what to print: table; osu: at the end, as osu_allreduce -f (sets --keep-ranks); csv: every column of the result file"},
+       "what to print: table; osu: at the end, as osu_allreduce -f (sets --keep-ranks); csv: every column of the result file, and the input"},
       {kVectors, "-G,--graph", Flag{MQ_AT(graph)}, "", "draw times over sizes in the terminal, at the end"},
       {kAll, "--sync", Text{"barrier", read_sync}, "sync",
        "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left out; none: back to back",

@@ -17,18 +17,32 @@ namespace {
 
 constexpr double kMicro = 1e6;
 
-// The collective as programs of the OSU Micro-Benchmarks call it.
+// The collective as programs of the OSU Micro-Benchmarks call it. They have none of sparse vectors.
 const char* osu_name(const Options& o) {
+  if (o.sparse) return "Sparse Allreduce";
   switch (o.collective) {
-    case mq::Collective::reduce_scatter: return "Reduce_scatter";
-    case mq::Collective::allgather: return "Allgather";
-    case mq::Collective::bcast: return "Bcast";
-    case mq::Collective::reduce: return "Reduce";
-    default: return "Allreduce";
+    case mq::Collective::reduce_scatter: return "MPI Reduce_scatter";
+    case mq::Collective::allgather: return "MPI Allgather";
+    case mq::Collective::bcast: return "MPI Bcast";
+    case mq::Collective::reduce: return "MPI Reduce";
+    default: return "MPI Allreduce";
   }
 }
 
-bool has_time(const PointRow& r) { return r.reps > 0 && std::isfinite(r.t_median_s); }
+// Whether the row is a timing of a right result.
+bool has_time(const PointRow& r) {
+  return r.status.str() == "ok" && r.oversubscribed != 1 && r.reps > 0 && std::isfinite(r.t_median_s);
+}
+
+// What rows of one picture have in common: the ranks, the type, and of sparse vectors the lists
+// ("density=0.01,...").
+using Setting = std::tuple<int, std::string, std::string>;
+Setting setting_of(const PointRow& r) {
+  const std::string params = r.comp_params.str();
+  const std::size_t lists =
+      r.collective.str() == "sparse_allreduce" ? params.rfind("density=") : std::string::npos;
+  return {r.ranks, r.dtype.str(), lists == std::string::npos ? "" : params.substr(lists)};
+}
 
 std::string quoted(std::string text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -69,10 +83,12 @@ std::string cell(const Column& column, const std::byte* at) {
   return "";
 }
 
-template <class Text>
-std::string csv(const Text& text_of) {
+// of_row(column), of_input(column): the text for a column of the row, and of its input.
+template <class OfRow, class OfInput>
+std::string csv(const OfRow& of_row, const OfInput& of_input) {
   std::string line;
-  for (const Column& column : columns_of<PointRow>()) line += (line.empty() ? "" : ",") + text_of(column);
+  for (const Column& column : columns_of<PointRow>()) line += (line.empty() ? "" : ",") + of_row(column);
+  for (const Column& column : given_columns()) line += "," + of_input(column);
   return line + "\r\n";
 }
 
@@ -86,8 +102,8 @@ struct Axis {
   }
 };
 
-// The picture of the rows of one number of ranks and one type.
-std::string picture(const std::vector<const PointRow*>& rows) {
+// The picture of the rows of one setting.
+std::string picture(const Setting& setting, const std::vector<const PointRow*>& rows) {
   constexpr int kAcross = 61, kUp = 17, kLabel = 11;
   Axis x{static_cast<double>(rows[0]->bytes), 0, kAcross}, y{rows[0]->t_median_s, 0, kUp};
   std::vector<std::string> methods;
@@ -108,9 +124,10 @@ std::string picture(const std::vector<const PointRow*>& rows) {
                        [static_cast<std::size_t>(x.at(static_cast<double>(r->bytes)))];
     there = there == ' ' ? letter(r->method.str()) : '*';
   }
-  std::string text =
-      fmt::format("#\n# time over size, {} ranks, {}; both axes logarithmic; * is more than one\n",
-                  rows[0]->ranks, rows[0]->dtype.str());
+  const auto& [ranks, dtype, lists] = setting;
+  std::string text = fmt::format(
+      "#\n# time over size, {} ranks, {}; both axes logarithmic; * is more than one\n", ranks, dtype);
+  if (!lists.empty()) text += fmt::format("# {}\n", lists);
   for (int i = 0; i < kUp; ++i) {
     std::string& line = lines[static_cast<std::size_t>(i)];
     line.erase(line.find_last_not_of(' ') + 1);
@@ -132,42 +149,48 @@ std::string picture(const std::vector<const PointRow*>& rows) {
 }  // namespace
 
 std::string csv_head() {
-  return csv([](const Column& column) { return std::string(column.name); });
+  return csv([](const Column& column) { return std::string(column.name); },
+             [](const Column& column) { return std::string("input_") + column.name; });
 }
 
-std::string csv_line(const PointRow& row) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(&row);
-  return csv([&](const Column& column) { return cell(column, bytes + column.offset); });
+std::string csv_line(const PointRow& row, const InputRow& input) {
+  const auto cells_of = [](const auto& values) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&values);
+    return [bytes](const Column& column) { return cell(column, bytes + column.offset); };
+  };
+  return csv(cells_of(row), cells_of(input));
 }
 
 std::string graph_text(const std::vector<PointRow>& rows) {
-  std::map<std::tuple<int, std::string>, std::vector<const PointRow*>> pictures;
+  std::map<Setting, std::vector<const PointRow*>> pictures;
   for (const PointRow& r : rows)
-    if (has_time(r)) pictures[{r.ranks, r.dtype.str()}].push_back(&r);
+    if (has_time(r)) pictures[setting_of(r)].push_back(&r);
   std::string text;
-  for (const auto& [key, own] : pictures) text += picture(own);
+  for (const auto& [setting, own] : pictures) text += picture(setting, own);
   return text;
 }
 
 // Columns as osu_allreduce -f has them: each rank has the mean of its repetitions, and of these means there
 // are the mean, the least and the greatest over ranks.
 std::string Output::osu_text() const {
-  std::map<std::tuple<int, std::string, std::string>, std::vector<const Row*>> tables;
-  for (const Row& r : rows_) tables[{r.row.ranks, r.row.dtype.str(), r.row.method.str()}].push_back(&r);
+  std::map<std::pair<Setting, std::string>, std::vector<const Row*>> tables;
+  for (const Row& r : rows_) tables[{setting_of(r.row), r.row.method.str()}].push_back(&r);
   std::string text;
   for (auto& [key, rows] : tables) {
-    const auto& [ranks, dtype, method] = key;
+    const auto& [setting, method] = key;
+    const auto& [ranks, dtype, lists] = setting;
     std::sort(rows.begin(), rows.end(),
               [](const Row* a, const Row* b) { return a->row.bytes < b->row.bytes; });
-    text += fmt::format("\n# MPI {} Latency Test, mpiq-bench {}, method {}, {} ranks, {}\n",
-                        osu_name(*options_), build_info().version, method, ranks, dtype);
+    text +=
+        fmt::format("\n# {} Latency Test, mpiq-bench {}, method {}, {} ranks, {}{}{}\n", osu_name(*options_),
+                    build_info().version, method, ranks, dtype, lists.empty() ? "" : ", ", lists);
     text += fmt::format("{:<10}{:>20}{:>20}{:>20}{:>12}\n", "# Size", "Avg Latency(us)", "Min Latency(us)",
                         "Max Latency(us)", "Iterations");
     for (const Row* r : rows) {
       const PointRow& row = r->row;
       if (row.oversubscribed == 1)
         text += fmt::format("# {}: more ranks than CPUs, no timing\n", row.bytes);
-      else if (row.status.str() == "ok" && has_time(row))
+      else if (has_time(row))
         text += fmt::format("{:<10}{:>20.2f}{:>20.2f}{:>20.2f}{:>12}\n", row.bytes, r->avg_s * kMicro,
                             r->min_s * kMicro, r->max_s * kMicro,
                             static_cast<std::int64_t>(row.reps) * std::max(row.batch, 1));
@@ -178,12 +201,12 @@ std::string Output::osu_text() const {
   return text;
 }
 
-void Output::add(const Measurement& m) {
+void Output::add(const Measurement& m, const InputRow& input) {
   if (options_->format == Format::table) {
     print_row(m.row);
     if (options_->phases) print_phases(m);
   } else if (options_->format == Format::csv) {
-    print_out((rows_.empty() ? csv_head() : "") + csv_line(m.row));
+    print_out((rows_.empty() ? csv_head() : "") + csv_line(m.row, input));
   }
   Row kept{m.row, kUnknown, kUnknown, kUnknown};
   if (const std::size_t ranks = m.valid.empty() ? 0 : m.t_rank.size() / m.valid.size(); ranks > 0) {

@@ -13,8 +13,8 @@ namespace mq::bench {
 class Output {
  public:
   explicit Output(const Options& options) : options_(&options) {}
-  // Prints what belongs to a row at once. The row is kept for the end.
-  void add(const Measurement& measurement);
+  // Prints what belongs to a row at once. The row is kept for the end. input: what was summed.
+  void add(const Measurement& measurement, const InputRow& input);
   // Prints what is made of all rows that were added.
   void finish() const;
 
@@ -29,12 +29,14 @@ class Output {
 };
 
 // The names of all columns of the result file, and the cells of one row: every digit of a number, nothing
-// where a value is unknown. Lines end as RFC 4180 says.
+// where a value is unknown. A description of the input follows, as in what scripts/export prints. Lines end as
+// RFC 4180 says.
 std::string csv_head();
-std::string csv_line(const PointRow& row);
+std::string csv_line(const PointRow& row, const InputRow& input);
 
 // Times over sizes in characters, both axes logarithmic: a letter for each method, '*' where two meet. A
-// picture for each number of ranks and type. Rows without a time are left out; "" if no row has one.
+// picture for each number of ranks, type and, of sparse vectors, kind of lists. Only rows with a timing are
+// drawn: their results are right, and there are no more ranks than processors. "" if no row has one.
 std::string graph_text(const std::vector<PointRow>& rows);
 
 }  // namespace mq::bench

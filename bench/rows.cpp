@@ -38,6 +38,13 @@ std::span<const Column> columns_of<InputRow>() {
   };
   return kColumns;
 }
+std::span<const Column> given_columns() {
+  static constexpr std::array kColumns{
+#define MQ_GIVEN(type, name, unit, meaning) MQ_COLUMN(InputRow, type, name, unit)
+#include "bench/columns.def"
+  };
+  return kColumns;
+}
 template <>
 std::span<const Column> columns_of<EventRow>() {
   static constexpr std::array kColumns{

@@ -94,5 +94,7 @@ struct GpuRow {
 
 template <class Row>
 std::span<const Column> columns_of();
+// The columns of InputRow that texts have beside each row (MQ_GIVEN).
+std::span<const Column> given_columns();
 
 }  // namespace mq::bench

@@ -300,14 +300,15 @@ void Sweep::do_point(std::size_t index) {
 }
 
 Status Sweep::record(const Point& point, const Circumstances& given, std::vector<Outcome> outcomes) {
-  const auto input_id = report_->add_input(collective_->input(point));
+  const InputRow input = collective_->input(point);
+  const auto input_id = report_->add_input(input);
   if (!input_id.ok()) return input_id.status();
   Circumstances c = given;
   c.input_id = *input_id;
   std::vector<Measurement> rows = tabulate(options_, point, c, std::move(outcomes));
   MQ_TRY(report_->add(rows));
   for (const Measurement& m : rows) {
-    output_.add(m);
+    output_.add(m, input);
     if (m.row.status.str() == "ok") continue;
     const bool skipped = m.row.status.str() == "skipped";
     if (!skipped) exit_code_ = kPointFailed;
@@ -382,10 +383,7 @@ bool Sweep::gate_holds() const {
 
 int Sweep::run() {
   if (const int failed = prepare(); failed != kDone || options_.dry_run) return failed;
-  if (root())
-    lead();
-  else
-    follow();
+  root() ? lead() : follow();
   PMPI_Bcast(&exit_code_, 1, MPI_INT, 0, launch_);
   gather_quietly(launch_);
   return exit_code_;

@@ -43,9 +43,22 @@ def run(name: str, program: str, words: list[str]) -> int:
     _python.settle(program, _python.NEEDS.get(name, ()))
     module = import_module(f"mpi_quant.commands.{name}")
     try:
-        return int(module.main(words) or 0)
+        return _flushed(program, int(module.main(words) or 0))
     except BrokenPipeError:
         return _output_is_closed(getattr(module, "BROKEN_PIPE", 1))
+
+
+def _flushed(program: str, code: int) -> int:
+    """The exit code, after all output is written. A full disk shows here."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        if code == 0:  # otherwise the command has said what is wrong
+            print(f"{program}: standard output: {problem.strerror}", file=sys.stderr)
+        return _output_is_closed(code or 1)
+    return code
 
 
 def main(arguments: list[str] | None = None) -> int:

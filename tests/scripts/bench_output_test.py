@@ -15,11 +15,12 @@ SIZES = (65536, 100000, 262144)
 # What parsers of osu_allreduce look for. The first two are ReFrame's way: a size at the beginning of a line, then the figure.
 SANITY = re.compile(r"^65536\s+", re.M)
 FIGURE = r"^{size}\s+(?P<latency>\S+)\s*"
+TWO_DENSITIES = ("--density", "0.01,0.1", "--methods", "mpi,union")
 HEAD = re.compile(r"^# Size\s+Avg Latency\(us\)\s+Min Latency\(us\)\s+Max Latency\(us\)\s+Iterations$", re.M)
 
 
-def bench(*words, ranks=2, before=()):
-    return subprocess.run([*before, *MPIEXEC, str(ranks), os.path.join(BIN, "mpiq-bench"), "allreduce", "--sizes", ",".join(map(str, SIZES)), "-n", "8", *words],
+def bench(*words, ranks=2, before=(), subcommand="allreduce"):
+    return subprocess.run([*before, *MPIEXEC, str(ranks), os.path.join(BIN, "mpiq-bench"), subcommand, "--sizes", ",".join(map(str, SIZES)), "-n", "8", *words],
                           capture_output=True, text=True, check=False, timeout=100)
 
 
@@ -48,6 +49,15 @@ class Osu(unittest.TestCase):
         self.assertNotRegex(out, SANITY)
 
 
+    def test_a_sparse_sweep_has_a_table_for_each_kind_of_lists(self):
+        done = bench(*TWO_DENSITIES, "--format", "osu", subcommand="sparse")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        titles = re.findall(r"^# Sparse Allreduce Latency Test, mpiq-bench \S+, method (\S+), 2 ranks, f32, density=([\d.]+),", done.stdout, re.M)
+        self.assertEqual(sorted(titles), [(method, density) for method in ("mpi", "union") for density in ("0.01", "0.1")])
+        for table in HEAD.split(done.stdout)[1:]:
+            self.assertEqual([int(line.split()[0]) for line in table.splitlines() if line and line[0] != "#"], list(SIZES), "each size once")
+
+
 class Csv(WithFiles):
     def test_it_is_what_export_makes_of_the_file(self):
         path = self.path("a.h5")
@@ -58,7 +68,7 @@ class Csv(WithFiles):
         self.assertEqual(len(printed), 2 * len(SIZES))
         for row in printed:
             other = exported[row["key"]]
-            self.assertLessEqual(set(row), set(other))
+            self.assertEqual(list(row), list(other))
             for name, value in row.items():
                 same = value == other[name] or float(value) == float(other[name])
                 self.assertTrue(same, (name, value, other[name]))
@@ -90,6 +100,16 @@ class Graph(unittest.TestCase):
         self.assertLessEqual({mark for _, mark in marks}, set("abc*"))
         self.assertTrue(all(len(line) <= 80 for line in lines), lines)
         self.assertTrue(drawn[0].strip() and drawn[-1].strip(), "the axis ends where points are")
+
+    def test_a_sparse_sweep_has_a_picture_for_each_kind_of_lists(self):
+        out = bench(*TWO_DENSITIES, "-G", subcommand="sparse").stdout
+        self.assertEqual(re.findall(r"^# time over size, 2 ranks, f32;.*\n# density=([\d.]+),", out, re.M), ["0.01", "0.1"])
+
+    def test_what_is_no_timing_is_not_drawn(self):
+        done = bench("--methods", "bf16", "-G", before=("taskset", "-c", str(min(os.sched_getaffinity(0)))))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("!", done.stdout, "more ranks than CPUs")
+        self.assertNotIn("# time over size", done.stdout)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ void fragment(float* gradient, int n, MPI_Comm comm) {
 
 # Commands of other projects that the pages use.
 LAUNCHERS = {"apptainer", "mpiexec", "mpiexec.mpich", "mpiexec.openmpi", "srun"}
-OTHERS = {"$EDITOR", ".ci/run", "cmake", "cp", "ctest", "env", "export", "mpicc", "mpiq", "pip"}
+OTHERS = {"$EDITOR", ".ci/run", "cmake", "cp", "ctest", "docker", "eb", "env", "export", "git", "module", "mpicc", "mpiq", "pip", "ramble", "rattler-build", "reframe",
+          "spack"}
 
 
 def read(path):

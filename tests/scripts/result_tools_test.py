@@ -217,6 +217,21 @@ class Compare(WithFiles):
         self.assertIn("more ranks than processors", found["problem"])
         self.compare(SMALL, SMALL, "--json", self.path("none", "x.json"), code=2)
 
+    def test_json_is_written_also_where_nothing_can_be_printed(self):
+        out = self.path("compare.json")
+        reader, writer = os.pipe()
+        os.close(reader)
+        for standard_output, problem in ((os.open("/dev/full", os.O_WRONLY), "No space left"), (writer, "Broken pipe")):
+            done = subprocess.run([script("compare"), SMALL, SMALL, "--json", out], stdout=standard_output, stderr=subprocess.PIPE, text=True,
+                                  check=False, env={**os.environ, **NO_CACHE})
+            os.close(standard_output)
+            with open(out, encoding="utf-8") as file:
+                found = json.load(file)
+            os.unlink(out)
+            self.assertEqual((done.returncode, found["exit_code"]), (2, 2))
+            self.assertIn(problem, found["problem"])
+            self.assertNotIn("Exception", done.stderr)
+
     def test_rows_of_one_file_are_listed(self):
         part = self.part(list(range(3)), "part.h5")
         out = self.compare(SMALL, part)

@@ -189,6 +189,8 @@ def main(arguments):
         parser.error(f"--max-slower {options.max_slower}: a percentage, at least 0")
     try:
         return judged(options)
+    except BrokenPipeError:
+        raise
     except OSError as problem:
         print(f"{command_line.program()}: {problem}", file=sys.stderr)
         return 2
@@ -196,14 +198,19 @@ def main(arguments):
 
 def judged(options):
     """Compares, writes the JSON file and returns the exit code."""
-    letters, records, problem = [], [], ""
+    letters, records, problem, closed = [], [], "", None
     try:
         sides = [read(path, options.where) for path in (options.a, options.b)]
         letters = [described(letter, side.attrs) for letter, side in zip("AB", sides)]
         records = compare(*sides, 1 + options.max_slower / 100)
+        sys.stdout.flush()  # a full disk shows here
         code = 1 if any(r["too_slow"] for r in records) else 0
-    except ResultsError as found:
+    except BrokenPipeError as found:
+        problem, code, closed = str(found), BROKEN_PIPE, found
+    except (ResultsError, OSError) as found:
         problem, code = str(found), 2
         print(f"{command_line.program()}: {problem}", file=sys.stderr)
     write_json(options.json, letters, options, code, records, problem)
+    if closed is not None:
+        raise closed
     return code

@@ -30,7 +30,7 @@ def with_input(file, row):
     """A row with a description of its input, because an input_id means nothing outside of the file."""
     for given in file.inputs[file.inputs["input_id"] == row.get("input_id")][:1]:
         row = {**row, **{f"input_{name}": known(given[name], given.dtype[name].kind)
-                         for name in ("distribution", "params", "seed", "rho") if name in given.dtype.names}}
+                         for name in schema.GIVEN if name in given.dtype.names}}
     return row
 
 

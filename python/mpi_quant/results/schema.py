@@ -84,7 +84,8 @@ _KIND = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u64": "u8", "f64": 
 
 
 def definitions():
-    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, RANK, GPU."""
+    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, RANK, GPU; and GIVEN, the
+    columns of INPUT that texts have beside each row."""
     parts = {}
     with open(DEFINITIONS, encoding="utf-8") as file:
         for line in filter(lambda line: line.startswith("MQ_"), file):
@@ -92,7 +93,8 @@ def definitions():
             if not match:
                 raise ValueError(f"{DEFINITIONS}: no column can be read from: {line.strip()}")
             part, kind, size, name, unit_, meaning = match.groups()
-            parts.setdefault(part, {})[name] = (np.dtype(f"S{size}" if size else _KIND[kind]), unit_, meaning)
+            for one in ("INPUT", "GIVEN") if part == "GIVEN" else (part,):
+                parts.setdefault(one, {})[name] = (np.dtype(f"S{size}" if size else _KIND[kind]), unit_, meaning)
     return parts
 
 
@@ -112,6 +114,7 @@ LATER = _types("LATER")
 RUN_COLUMN = {"run": np.dtype("i4")}
 
 INPUTS, EVENTS, ENV, NODES, RANKS = (_types(part) for part in ("INPUT", "EVENT", "ENV", "NODE", "RANK"))
+GIVEN = tuple(_types("GIVEN"))  # beside each row of a text, as input_NAME
 GPUS = _types("GPU")  # only if vectors are in the memory of GPUs
 RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS, "gpus": GPUS}
 OPTIONAL_TABLES = ("gpus",)

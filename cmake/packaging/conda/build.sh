@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# What conda's tools run in the source tree. They set PREFIX and CMAKE_ARGS.
+# Copyright The mpi_quant authors
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+# shellcheck disable=SC2086  # words
+cmake -S . -B build/conda -G Ninja ${CMAKE_ARGS:-} -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX="$PREFIX" -D CMAKE_INSTALL_LIBDIR=lib \
+  -D MPIQ_BUILD_TESTS=OFF -D MPIQ_BUILD_BENCH=ON -D MPIQ_CUDA=OFF -D MPIQ_NCCL=OFF
+cmake --build build/conda
+cmake --install build/conda

@@ -1,0 +1,89 @@
+# Copyright The mpi_quant authors
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+
+from spack.package import *
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
+
+class MpiQuant(CMakePackage):
+    """MPI_Allreduce and other collectives of float vectors with a fraction of the bytes: a library, a preload library for programs that stay
+    as they are, and the benchmark that measures when it pays."""
+
+    # The archive lies in the folder in which spack starts. docs/install.md says how it is made.
+    manual_download = True
+    url = f"file://{os.getcwd()}/mpi_quant-0.2.0.tar.gz"
+    license("Apache-2.0", checked_by="mpi_quant")
+
+    version("0.2.0")
+
+    variant("bench", default=True, description="mpiq-bench and the other programs that measure")
+    variant("train", default=False, when="+bench", description="mpiq-train, which needs a BLAS")
+    variant("hdf5", default=True, description="residuals in files; needed by +bench")
+    variant("python", default=False, description="what the installed command mpiq and the Python package need")
+    variant("cuda", default=False, description="vectors in the memory of NVIDIA's GPUs")
+    variant("cuda_arch", default="90", values=("80", "86", "87", "89", "90", "100", "120"), multi=True, when="+cuda",
+            description="compute capabilities that get code of their own")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("mpi@3.1:")
+    depends_on("cli11")  # mpiq-run
+    depends_on("fmt")
+    depends_on("hdf5+hl", when="+bench")
+    depends_on("hdf5", when="+hdf5")
+    depends_on("zlib-api", when="+bench")
+    depends_on("nlohmann-json", when="+bench")
+    depends_on("benchmark", when="+bench")
+    depends_on("openblas", when="+train")
+    depends_on("cuda", when="+cuda", type="build")
+    with when("+python"):
+        depends_on("python@3.11:", type="run")
+        depends_on("py-numpy@1.24:", type="run")
+        depends_on("py-mpi4py@3.1.4:", type="run")
+        depends_on("py-h5py", type="run")
+        depends_on("py-matplotlib", type="run")
+
+    conflicts("~hdf5", when="+bench", msg="mpiq-bench writes HDF5")
+    conflicts("%gcc@:11", msg="C++20 needs GCC 12")
+
+    def cmake_args(self):
+        args = [
+            self.define("MPIQ_BUILD_TESTS", False),
+            self.define_from_variant("MPIQ_BUILD_BENCH", "bench"),
+            self.define("MPIQ_CUDA", "ON" if self.spec.satisfies("+cuda") else "OFF"),
+            self.define("MPIQ_NCCL", "OFF"),
+            self.define("MPI_C_COMPILER", self.spec["mpi"].mpicc),
+        ]
+        if self.spec.satisfies("+cuda"):
+            args.append(self.define_from_variant("MPIQ_CUDA_ARCHITECTURES", "cuda_arch"))
+        if self.spec.satisfies("~hdf5"):
+            args.append(self.define("CMAKE_DISABLE_FIND_PACKAGE_HDF5", True))
+        return args
+
+    # Stand-alone tests (spack test run mpi-quant). None needs a batch system or more than one rank.
+    def test_policy(self):
+        """mpiq-run reads a policy"""
+        out = Executable(self.prefix.bin.join("mpiq-run"))("--check-policy", "--policy", "64K-: bf16", output=str.split, error=str.split)
+        check_outputs("bf16", out)
+
+    def test_sum(self):
+        """mpiq-bench sums on one rank, and checks the results"""
+        if self.spec.satisfies("~bench"):
+            raise SkipTest("there is no mpiq-bench: ~bench")
+        out = Executable(self.prefix.bin.join("mpiq-bench"))("allreduce", "--sizes", "64K", "--methods", "mpi,bf16", "-n", "6", "--format", "csv",
+                                                             output=str.split, error=str.split)
+        check_outputs([r"allreduce,.*bf16", ",ok,"], out)
+
+    def test_program(self):
+        """a program links the library and runs"""
+        with open("sum.c", "w", encoding="utf-8") as file:
+            file.write("#include <mpi_quant.h>\n#include <stdio.h>\nint main(void) {\n  int major, minor, patch;\n"
+                       "  MPIQ_Get_version(&major, &minor, &patch);\n  printf(\"%d.%d.%d\\n\", major, minor, patch);\n  return 0;\n}\n")
+        pkgconfig = join_path(self.prefix.lib, "pkgconfig")
+        flags = Executable("pkg-config")("--cflags", "--libs", "mpi_quant", output=str, extra_env={"PKG_CONFIG_PATH": pkgconfig}).split()
+        Executable(self.spec["mpi"].mpicc)("sum.c", "-o", "sum", *flags, f"-Wl,-rpath,{self.prefix.lib}")
+        check_outputs(str(self.version), Executable("./sum")(output=str.split, error=str.split))
