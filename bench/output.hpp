@@ -29,8 +29,8 @@ class Output {
 };
 
 // The names of all columns of the result file, and the cells of one row: every digit of a number, nothing
-// where a value is unknown. A description of the input follows, as in what scripts/export prints. Lines end as
-// RFC 4180 says.
+// where a value is unknown. A description of the input follows, as in what scripts/export prints. Lines end
+// as RFC 4180 says.
 std::string csv_head();
 std::string csv_line(const PointRow& row, const InputRow& input);
 
