@@ -273,9 +273,12 @@ bool ProgramCall::lacks_identity(const Situation& s) const {
 
 Outcome ProgramCall::run() noexcept {
   return with_memory([&]() -> Outcome {
-    const Result<CommState*> found = CommState::obtain(request_.call.comm, CommState::Initial::environment);
-    if (!found.ok()) return failed(found.status());
-    state_ = *found;
+    state_ = situation_.known;
+    if (state_ == nullptr) {
+      const Result<CommState*> found = CommState::obtain(request_.call.comm, CommState::Initial::environment);
+      if (!found.ok()) return failed(found.status());
+      state_ = *found;
+    }
     if (state_ == nullptr) return left_to_mpi(Reason::outside);
     {
       const std::scoped_lock lock(state_->mutex);

@@ -92,7 +92,7 @@ constexpr Row kRows[] = {
     {Knowledge::ranks, Reason::alone, [](const Situation& s, const Decision&) { return s.ranks < 2; }},
     {Knowledge::ranks, Reason::foreign,
      [](const Situation& s, const Decision&) {
-       return s.program != nullptr && find_state(s.call.comm) == nullptr && !inside_world(s.call.comm);
+       return s.program != nullptr && s.known == nullptr && !inside_world(s.call.comm);
      }},
 
     {Knowledge::all_ranks, Reason::version,
@@ -196,6 +196,7 @@ void Situation::ask_ranks() {
                      PMPI_Comm_size(call.comm, &ranks) == MPI_SUCCESS;
   if (!tells) ranks = -1;
   is_inter = inter != 0;
+  if (program != nullptr && ranks > 1 && !is_inter) known = find_state(call.comm);
 }
 
 void Situation::ask_auto(Chosen& into) {

@@ -64,6 +64,7 @@ struct Situation {
   // Of the communicator, once ask_ranks() was called. ranks: -1 if MPI does not tell.
   int ranks = 0;
   bool is_inter = false;
+  CommState* known = nullptr;  // of a program's call: the state of its communicator, if it has one already
   // From Knowledge::all_ranks on. The mutex of the state is held.
   const CallOptions* options = nullptr;
   bool is_blocking = true;

@@ -84,7 +84,7 @@ int intercepted_call(const Call& call) {
   }
   ProgramCall asked(situation);
   const std::uint64_t begin = watched ? ticks() : 0;
-  if (find_state(call.comm) == nullptr) watch(false);
+  if (situation.known == nullptr) watch(false);
   const Outcome outcome = asked.run();
   if (!watched) return answer(call, outcome);
   const std::uint64_t middle = ticks();
