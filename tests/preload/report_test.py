@@ -89,6 +89,20 @@ class Reports(unittest.TestCase):
                 compressed = sum(c["compressed_bytes"] for c in report["classes"])
                 self.assertEqual(compressed, 2 * count * 160000 if lossy == "lossy" else 0)
 
+    def test_ranks_with_different_policies_leave_their_calls_to_mpi(self):
+        reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
+        second = 'if [ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ]; then export MPIQ_POLICY=": int8"; fi; exec "$0" "$@"'
+        report = self.report("--policy", ": onebit", "sh", "-c", second, reasons, "plain", "exact")
+        self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"differs": 1, "type": 1})
+        self.assertEqual(report["lossy_results"], 0)
+
+    @unittest.skipIf(FAMILY == "mpich", "Debian's MPICH cannot spawn")
+    def test_ranks_that_were_spawned_are_foreign(self):
+        app = os.path.join(os.path.dirname(CONTROL), "app_" + FAMILY)
+        report = self.report("--policy", ": onebit", app, "spawn", app, ranks=1)
+        self.assertEqual(report["reasons"].get("foreign"), 1)
+        self.assertEqual(report["lossy_results"], 0)
+
     def with_knowledge(self, limit, mode, lossy, line):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
