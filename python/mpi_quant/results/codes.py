@@ -207,23 +207,24 @@ def dense_bytes(row):
 
 
 def result_rows(folder):
-    """For the table of results: a row for each case, policy and quantity."""
+    """For the table of results: a row for each case, policy and quantity. What is the same as in the row above is left out."""
     rows = []
     results, sizes = read_table(folder, RESULTS), read_table(folder, BYTES)
     for case in CASES:
+        title = case.title
         values = {(row["policy"], row["run"], row["quantity"]): row["value"] for row in results if row["case"] == case.name}
         for policy in dict.fromkeys(key[0] for key in values if key[0] != EXACT):
             sent = [row for row in sizes if row["case"] == case.name and row["policy"] == policy]
             calls, wire = (sum(int(row[name]) for row in sent) for name in ("compressed_calls", "wire_bytes"))
-            fewer = f"{sum(map(dense_bytes, sent)) / wire:.1f}" if wire else ""
+            begin = [title, f"`{policy}`", str(calls), f"{sum(map(dense_bytes, sent)) / wire:.1f}" if wire else ""]
             for quantity in case.quantities:
                 exact, again, found = (values[key] for key in ((EXACT, "0", quantity.name), (EXACT, "1", quantity.name), (policy, "0", quantity.name)))
-                rows.append([case.title, f"`{policy}`", str(calls), fewer, quantity.name, exact,
-                             difference(again, exact), difference(found, exact)])
+                rows.append([*begin, quantity.name, exact if again == exact else f"{exact}, then {again}", found, difference(found, exact)])
+                title, begin = "", ["", "", "", ""]
     return rows
 
 
-RESULT_HEAD = ("code", "policy", "compressed calls", "times fewer bytes", "result", "without the library", "changes from run to run", "changes under the policy")
+RESULT_HEAD = ("code", "policy", "compressed calls", "times fewer bytes", "result", "without the library", "under the policy", "relative difference")
 
 
 def time_rows(folder):
