@@ -35,6 +35,8 @@ class Table(Folder):
         self.assertAlmostEqual(network.over_powersgd("lowrank(rank=4)"), 1.02)
         self.assertAlmostEqual(network.over_powersgd("onebit"), 2)
         self.assertAlmostEqual(network.over_powersgd("adaptive"), 0.5)
+        network.errors["lowrank(rank=8)"] = {"bytes": "101000", "error": str(0.05 * 100 / 101)}
+        self.assertAlmostEqual(network.over_powersgd("lowrank(rank=8)"), 1)
         self.assertIsNone(network.over_powersgd("int8"))  # PowerSGD's ranks send less
         text = torch_runs.verdict(network)
         for words in ("under the curve: `adaptive`", "on it, within 5 %: `lowrank(rank=4)`", "above it: `onebit`", "ranks 1 to 8: `int8`"):
