@@ -42,6 +42,11 @@ class Table(Folder):
         for words in ("under the curve: `adaptive`", "on it, within 5 %: `lowrank(rank=4)`", "above it: `onebit`", "ranks 1 to 8: `int8`"):
             self.assertIn(words, text)
 
+    def test_the_names_of_methods(self):
+        self.assertEqual(torch_runs.parts_of("onebit"), ("onebit", None))
+        self.assertEqual(torch_runs.parts_of("lowrank(rank=4)" + torch_runs.SMALL), ("lowrank(rank=4)", 1024))
+        self.assertEqual([torch_runs.is_ours(name) for name in ("gloo+bf16", "bf16", "none")], [False, True, False])
+
     def test_between_two_ranks_of_powersgd_the_curve_is_straight_on_logarithmic_axes(self):
         network = self.network()
         network.errors["lowrank(rank=3)"] = {"bytes": str((25_000 * 50_000) ** 0.5), "error": str((0.1 * 0.2) ** 0.5)}

@@ -24,14 +24,22 @@ IDENTITY = {ACCURACY: ("method", "network", "seed"), ERRORS: ("method", "data"),
 DENSE, ALONE, AUTO = "gloo", "none", "auto(error=feedback)"
 POWERSGD = tuple(f"gloo+powersgd(rank={rank})" for rank in (8, 4, 2, 1))
 TRAINED = (DENSE, "gloo+fp16", "gloo+bf16", POWERSGD[1], "bf16", "int8", "int4", "onebit", "lowrank(rank=4)", AUTO)
-REPLAYED = (*TRAINED[:3], *POWERSGD, *TRAINED[4:8], *(f"lowrank(rank={rank})" for rank in (8, 4, 2, 1)), "adaptive", "bound(rel=0.5)", AUTO)
-
+SMALL = " small=1024"  # behind a method of ours: gradients of so many bytes are compressed, too, as torch's PowerSGD does
+LOWRANK = tuple(f"lowrank(rank={rank})" for rank in (8, 4, 2, 1))
+REPLAYED = (*TRAINED[:3], *POWERSGD, *LOWRANK, *(f"{method}{SMALL}" for method in (*LOWRANK, "onebit", "adaptive")), "onebit", "adaptive", "bound(rel=0.5)", "int4",
+            "int8", "bf16", AUTO)
 
 BEYOND = 1.05  # by so much a method may send more or less than the ranks of PowerSGD
 
 
 class TorchRunsError(Exception):
     """Files that cannot be used; the message names them and says why."""
+
+
+def parts_of(method):
+    """The method of the library and the argument `small` of State, or None, of a method of ours."""
+    name, _, small = method.partition(" small=")
+    return name, int(small) if small else None
 
 
 def is_ours(method):
