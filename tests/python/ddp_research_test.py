@@ -46,12 +46,13 @@ class Parts(OnAllRanks):
 
     def test_errors_and_bytes(self):
         self.enterContext(mock.patch.multiple(rank, RECORDED_FROM=2, REPLAYED=12))
-        names = ["gloo", "gloo+bf16", "gloo+powersgd(rank=2)", "bf16", "onebit", "lowrank(rank=2)"]
+        names = ["gloo", "gloo+bf16", "gloo+powersgd(rank=2)", "bf16", "onebit", "lowrank(rank=2)", "lowrank(rank=2) small=1024"]
         found = {row["method"]: row for row in rank.errors(options(methods=names), self.images)}
         self.assertEqual(list(found), names)
         dense = 4 * found["gloo"]["elements"]
         for name, share in (("gloo", 1), ("gloo+bf16", 0.5), ("bf16", 0.5), ("onebit", 0.035), ("lowrank(rank=2)", 0.01), ("gloo+powersgd(rank=2)", 0.01)):
             self.assertAlmostEqual(found[name]["bytes"] / dense, share, delta=0.15 * share)
+        self.assertLess(found["lowrank(rank=2) small=1024"]["bytes"], found["lowrank(rank=2)"]["bytes"] + 1)
         self.assertLess(found["gloo"]["error"], 1e-6)
         self.assertLess(found["bf16"]["error"], found["gloo+bf16"]["error"])
         self.assertLess(found["onebit"]["error"], found["onebit"]["first_error"])

@@ -35,10 +35,17 @@ class Table(Folder):
         self.assertAlmostEqual(network.over_powersgd("lowrank(rank=4)"), 1.02)
         self.assertAlmostEqual(network.over_powersgd("onebit"), 2)
         self.assertAlmostEqual(network.over_powersgd("adaptive"), 0.5)
+        network.errors["lowrank(rank=8)"] = {"bytes": "101000", "error": str(0.05 * 100 / 101)}
+        self.assertAlmostEqual(network.over_powersgd("lowrank(rank=8)"), 1)
         self.assertIsNone(network.over_powersgd("int8"))  # PowerSGD's ranks send less
         text = torch_runs.verdict(network)
         for words in ("under the curve: `adaptive`", "on it, within 5 %: `lowrank(rank=4)`", "above it: `onebit`", "ranks 1 to 8: `int8`"):
             self.assertIn(words, text)
+
+    def test_the_names_of_methods(self):
+        self.assertEqual(torch_runs.parts_of("onebit"), ("onebit", None))
+        self.assertEqual(torch_runs.parts_of("lowrank(rank=4)" + torch_runs.SMALL), ("lowrank(rank=4)", 1024))
+        self.assertEqual([torch_runs.is_ours(name) for name in ("gloo+bf16", "bf16", "none")], [False, True, False])
 
     def test_between_two_ranks_of_powersgd_the_curve_is_straight_on_logarithmic_axes(self):
         network = self.network()

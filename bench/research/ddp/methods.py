@@ -32,7 +32,8 @@ class Method:
             self.ddp.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=int(rank[1]), start_powerSGD_iter=EXACT_STEPS,
                                                                     min_compression_rate=1), powerSGD_hook.powerSGD_hook)
         elif torch_runs.is_ours(name):
-            self.state = mq.torch.State(model, method=name, warmup_steps=EXACT_STEPS)
+            method, small = torch_runs.parts_of(name)
+            self.state = mq.torch.State(model, method=method, warmup_steps=EXACT_STEPS, **({"small": small} if small else {}))
             self.ddp.register_comm_hook(self.state, mq.torch.ddp_hook)
         else:
             raise ValueError(f"no method {name}")

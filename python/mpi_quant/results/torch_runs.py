@@ -24,11 +24,22 @@ IDENTITY = {ACCURACY: ("method", "network", "seed"), ERRORS: ("method", "data"),
 DENSE, ALONE, AUTO = "gloo", "none", "auto(error=feedback)"
 POWERSGD = tuple(f"gloo+powersgd(rank={rank})" for rank in (8, 4, 2, 1))
 TRAINED = (DENSE, "gloo+fp16", "gloo+bf16", POWERSGD[1], "bf16", "int8", "int4", "onebit", "lowrank(rank=4)", AUTO)
-REPLAYED = (*TRAINED[:3], *POWERSGD, *TRAINED[4:8], *(f"lowrank(rank={rank})" for rank in (8, 4, 2, 1)), "adaptive", "bound(rel=0.5)", AUTO)
+SMALL = " small=1024"  # behind a method of ours: gradients of so many bytes are compressed, too, as torch's PowerSGD does
+LOWRANK = tuple(f"lowrank(rank={rank})" for rank in (8, 4, 2, 1))
+REPLAYED = (*TRAINED[:3], *POWERSGD, *LOWRANK, *(f"{method}{SMALL}" for method in (*LOWRANK, "onebit", "adaptive")), "onebit", "adaptive", "bound(rel=0.5)", "int4",
+            "int8", "bf16", AUTO)
+
+BEYOND = 1.05  # by so much a method may send more or less than the ranks of PowerSGD
 
 
 class TorchRunsError(Exception):
     """Files that cannot be used; the message names them and says why."""
+
+
+def parts_of(method):
+    """The method of the library and the argument `small` of State, or None, of a method of ours."""
+    name, _, small = method.partition(" small=")
+    return name, int(small) if small else None
 
 
 def is_ours(method):
@@ -79,11 +90,14 @@ class Network:
         return math.floor(min(100 * max(row["accuracy"] for row in run) for run in self.runs[DENSE].values()) + 1e-9) / 100
 
     def over_powersgd(self, method):
-        """The error of a method over that of torch's PowerSGD with as many bytes. None where PowerSGD's ranks do not reach."""
+        """The error of a method over that of torch's PowerSGD with as many bytes, between its ranks on logarithmic axes. None where its ranks
+        do not reach; the few bytes of an agreement are no reason."""
         curve = sorted((self.bytes(other), self.error(other)) for other in POWERSGD if other in self.errors)
         size, error = self.bytes(method), self.error(method)
+        if not curve or not curve[0][0] / BEYOND <= size <= curve[-1][0] * BEYOND:
+            return None
         for (low, high_error), (high, low_error) in itertools.pairwise(curve):
-            if low <= size <= high:
+            if size <= high or high == curve[-1][0]:
                 share = math.log(size / low) / math.log(high / low)
                 return error / math.exp((1 - share) * math.log(high_error) + share * math.log(low_error))
         return None
