@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kStripe = 128, kQuad = 4;
 MQ_DEVICE constexpr std::uint32_t stripes_of(std::uint32_t n) { return (n + kStripe - 1) / kStripe; }
 template <class T>
 using Quad = Pack<T, kQuad>;
-// Rows that are loaded before the first is used. Whole blocks have a multiple of them.
+// Stripes that are loaded before the first is used. Whole blocks have a multiple of them.
 inline constexpr std::uint32_t kStripesAtOnce = 2;
 
 // Places in a block of n elements. kWhole: the block has all elements of all stripes, a multiple of

@@ -32,7 +32,7 @@ struct AutoCandidate {
   double wire_bytes = 0;       // the same, but what the last sample said
   bool sized_by_data = false;  // only a sample tells
   bool is_sure = true;         // lossless, or it promises that each element is within the limit
-  double losses = 1;           // encodes between an element and its sum, with errors of about the same share
+  double losses = 1;           // Losses::all() of its plan
 };
 
 // The first candidate is MPI's own reduction. Half types have no other: the codec of the type sums them. May

@@ -128,12 +128,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   return made;
 }
 
-CommState::~CommState() {
-  close();
-  int finalized = 0;  // a request may be freed after MPI_Finalize
-  if (orphan_handler == MPI_ERRHANDLER_NULL || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
-  (void)PMPI_Errhandler_free(&orphan_handler);
-}
+CommState::~CommState() { close(); }
 
 void CommState::set_broken(const Status& why) {
   if (!broken.ok()) return;

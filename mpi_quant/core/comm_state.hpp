@@ -21,6 +21,7 @@
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/call_order.hpp"
 #include "mpi_quant/core/channel.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/extension.hpp"
 #include "mpi_quant/core/guard.hpp"
 #include "mpi_quant/core/turn.hpp"
@@ -123,9 +124,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   MPIQ_Stats stats{};
   // One of each kind, in the order of their list.
   std::vector<std::unique_ptr<Extension>> extensions;
-  bool orphan = false;                                  // the user's communicator is freed
-  MPI_Errhandler orphan_handler = MPI_ERRHANDLER_NULL;  // which it had then; freed with the state
-  Status broken;                                        // why this communicator cannot be used any more
+  bool orphan = false;                                // the user's communicator is freed
+  std::shared_ptr<const KeptHandler> orphan_handler;  // which it had then; null: there was no memory for it
+  Status broken;                                      // why this communicator cannot be used any more
 
  private:
   CommState() = default;

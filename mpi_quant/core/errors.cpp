@@ -17,6 +17,13 @@ extern "C" __attribute__((weak)) int PMPI_Abi_get_version(int* major, int* minor
 namespace mq {
 namespace {
 
+// False before MPI_Init and after MPI_Finalize, when MPI ends a process that calls an error handler.
+bool has_handlers() {
+  int initialized = 0, finalized = 0;
+  return PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 &&
+         PMPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0;
+}
+
 // The error code, with its text set. The class and the codes are made once, when they are first needed,
 // because MPI has room for a limited number. The class is the library's own, because MPICH 4.0.2 loses the
 // text of a code that is added to a predefined class.
@@ -26,6 +33,7 @@ int error_code(const Status& status) {
   static std::array<int, kCodes> codes{};
   const std::scoped_lock lock(mutex);
   int& code = codes[static_cast<std::size_t>(status.code())];
+  if (!has_handlers()) return code != 0 ? code : MPI_ERR_OTHER;  // nor can MPI take a text then
   if (error_class == 0) {
     if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return MPI_ERR_OTHER;
     (void)PMPI_Add_error_string(error_class, "error of mpi_quant");
@@ -68,35 +76,32 @@ const char* family_of_process() {
 // Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs. The handle is passed as a word
 // that can hold a handle of any family.
 void call_foreign_errhandler(int code) {
-  int is_initialized = 0;
-  if (PMPI_Initialized(&is_initialized) != MPI_SUCCESS || !is_initialized) return;
   const mpiq_slot world = mpiq_world_of(family_of_process(), dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"));
   const auto function = reinterpret_cast<void (*)()>(&PMPI_Comm_call_errhandler);
   if (world != 0) (void)reinterpret_cast<int (*)(mpiq_slot, int)>(function)(world, code);
 }
 
-// Gives MPI_COMM_SELF another error handler while it lives, also if that one throws. Handles are only handed
-// back to MPI and never compared with constants: the library may know other values of them than the MPI of
-// the process.
-class OwnHandler {
+// A communicator of this rank alone while it lives, also if its error handler throws. MPI_COMM_SELF will not
+// do: another thread may raise an error on it meanwhile, or set a handler. Handles are only handed back to
+// MPI and never compared with constants: the library may know other values of them than the MPI of the
+// process.
+class Alone {
  public:
-  explicit OwnHandler(MPI_Errhandler handler) {
-    if (handler == MPI_ERRHANDLER_NULL || PMPI_Comm_get_errhandler(MPI_COMM_SELF, &own_) != MPI_SUCCESS)
-      return;
-    (void)PMPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
-    is_replaced_ = true;
+  explicit Alone(MPI_Errhandler handler) {
+    exists_ = PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &comm_) == MPI_SUCCESS;
+    if (exists_) (void)PMPI_Comm_set_errhandler(comm_, handler);
   }
-  ~OwnHandler() {
-    if (!is_replaced_) return;
-    (void)PMPI_Comm_set_errhandler(MPI_COMM_SELF, own_);
-    (void)PMPI_Errhandler_free(&own_);
+  ~Alone() {
+    if (exists_) (void)PMPI_Comm_free(&comm_);
   }
-  OwnHandler(const OwnHandler&) = delete;
-  OwnHandler& operator=(const OwnHandler&) = delete;
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+  bool exists() const { return exists_; }
+  MPI_Comm comm() const { return comm_; }
 
  private:
-  MPI_Errhandler own_ = MPI_ERRHANDLER_NULL;
-  bool is_replaced_ = false;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  bool exists_ = false;
 };
 
 }  // namespace
@@ -124,6 +129,7 @@ int code_of(const Status& status) { return status.ok() ? MPI_SUCCESS : error_cod
 int raise(MPI_Comm comm, const Status& status) {
   if (status.ok()) return MPI_SUCCESS;
   const int code = error_code(status);
+  if (!has_handlers()) return code;
   if (mpi_fits())
     (void)PMPI_Comm_call_errhandler(comm, code);
   else
@@ -131,9 +137,19 @@ int raise(MPI_Comm comm, const Status& status) {
   return code;
 }
 
-int raise_by(MPI_Errhandler handler, const Status& status) {
-  const OwnHandler replaced(status.ok() ? MPI_ERRHANDLER_NULL : handler);
-  return raise(MPI_COMM_SELF, status);
+KeptHandler::KeptHandler(MPI_Comm comm) noexcept {
+  if (PMPI_Comm_get_errhandler(comm, &handler_) != MPI_SUCCESS) handler_ = MPI_ERRHANDLER_NULL;
+}
+
+// A request may be freed after MPI_Finalize.
+KeptHandler::~KeptHandler() {
+  if (handler_ != MPI_ERRHANDLER_NULL && has_handlers()) (void)PMPI_Errhandler_free(&handler_);
+}
+
+int KeptHandler::raise(const Status& status) const {
+  if (status.ok() || handler_ == MPI_ERRHANDLER_NULL || !has_handlers()) return code_of(status);
+  const Alone alone(handler_);
+  return alone.exists() ? mq::raise(alone.comm(), status) : code_of(status);
 }
 
 }  // namespace mq

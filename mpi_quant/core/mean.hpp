@@ -14,7 +14,7 @@ void take_mean(Call& call, CallOptions& options) noexcept;
 
 // Divides the sum that MPI, or several calls of this library, have left in recvbuf. Nothing is done for a
 // call that is no mean, or where this rank has no result. recvbuf may be on a device. There are no messages
-// left to tell other ranks of an error, so nothing but a failing device is one: it needs no memory.
+// left to tell other ranks of an error. Only a failing device is one; the division needs no memory.
 Status divide_result(const Call& call) noexcept;
 
 }  // namespace mq

@@ -10,6 +10,7 @@
 #include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
@@ -46,8 +47,7 @@ std::shared_ptr<CommState> forget(const CommState* state) {
 int delete_state(MPI_Comm comm, int, void* value, void*) {
   const auto state = forget(static_cast<CommState*>(value));
   if (state == nullptr) return MPI_SUCCESS;  // finalize() was first
-  if (PMPI_Comm_get_errhandler(comm, &state->orphan_handler) != MPI_SUCCESS)
-    state->orphan_handler = MPI_ERRHANDLER_NULL;
+  state->orphan_handler = keep_handler(comm);
   state->orphan = true;
   return MPI_SUCCESS;
 }

@@ -36,6 +36,8 @@ struct MPIQ_Request_object {
   std::unique_ptr<mq::Startable> run;
   MPI_Request reduction = MPI_REQUEST_NULL;
   mq::Share share;  // of `reduction`
+  std::shared_ptr<const mq::KeptHandler>
+      kept;  // of a communicator of one rank: nobody knows when it is freed
 };
 
 namespace mq {
@@ -75,8 +77,9 @@ class AllreduceRun final : public Startable {
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
 Handler handler_of(const MPIQ_Request_object& r) {
+  if (r.state == nullptr && r.kept != nullptr) return {MPI_COMM_SELF, r.kept};
   if (r.state == nullptr || !r.state->orphan) return {r.request.call.comm, nullptr};
-  return {MPI_COMM_SELF, r.state};
+  return {MPI_COMM_SELF, r.state->orphan_handler};
 }
 
 // Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
@@ -99,7 +102,10 @@ Status make(const Request& request, bool persistent, OwnedRequest& made) {
   }
   try {
     made.reset(new MPIQ_Request_object(request, *decided, persistent));
-    if (state == nullptr) return {};
+    if (state == nullptr) {
+      if (decided->decision.reason == Reason::alone) made->kept = keep_handler(request.call.comm);
+      return {};
+    }
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
     if (state == nullptr) return no_memory();
@@ -229,8 +235,7 @@ Status null_pointer(const char* function) {
 }  // namespace
 
 int raise(const Handler& handler, const Status& status) {
-  if (handler.orphan == nullptr) return raise(handler.comm, status);
-  return raise_by(handler.orphan->orphan_handler, status);
+  return handler.kept == nullptr ? raise(handler.comm, status) : handler.kept->raise(status);
 }
 
 Status iallreduce(const Request& wanted, MPIQ_Request* request) {
@@ -266,7 +271,10 @@ OwnedRequest allocate_request(MPI_Comm comm) noexcept {
 
 void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noexcept {
   request.run = std::move(call);
-  if (InFlight* const started = request.run->in_flight()) request.state = started->state().shared_from_this();
+  if (InFlight* const started = request.run->in_flight())
+    request.state = started->state().shared_from_this();
+  else
+    request.kept = keep_handler(request.request.call.comm);
 }
 
 Status start(MPIQ_Request* request, Handler& handler) {

@@ -6,7 +6,8 @@
 namespace mq {
 
 // How often an element is rounded on its way through a plan: the share of the contributions that are encoded,
-// and how many times the sum is encoded. A sum of some of the ranks counts as their share of the result's.
+// and encodes of the whole result to which the encodes of sums are equal. A sum of k of P ranks counts as
+// k/P, as if what the ranks bring were independent.
 struct Losses {
   double contributions = 1, aggregate = 1;
   double all() const { return contributions + aggregate; }

@@ -101,12 +101,11 @@ TEST_F(Faults, an_error_handler_may_throw) {
   MPI_Errhandler_free(&handler);
 }
 
-// The handler gets MPI_COMM_SELF, whose own handler is there again afterwards, even if this one throws.
-int handled = 0;
-MPI_Comm handled_on = MPI_COMM_NULL;
+// The handler gets a communicator of this rank alone. MPI_COMM_SELF keeps its own, even if this one throws.
+int handled = 0, ranks_handled_on = 0;
 void note_comm(MPI_Comm* on, int*, ...) {
   ++handled;
-  handled_on = *on;
+  MPI_Comm_size(*on, &ranks_handled_on);
 }
 void count_error(MPI_Comm*, int*, ...) { ++handled; }
 void throw_error(MPI_Comm*, int*, ...) { throw std::runtime_error("of the program"); }
@@ -117,29 +116,30 @@ TEST_F(Faults, an_error_on_a_freed_communicator_goes_to_the_handler_that_it_had)
   MPI_Comm_create_errhandler(&throw_error, &throwing);
   MPI_Comm_create_errhandler(&count_error, &counting);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, counting);
-  for (const MPI_Errhandler handler : {noting, throwing}) {
-    MPI_Comm freed = MPI_COMM_NULL;
-    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
-    MPI_Comm_set_errhandler(freed, handler);
-    MPIQ_Request request = MPIQ_REQUEST_NULL;
-    ASSERT_EQ(MPIQ_Iallreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, freed,
-                              Info{{"mpiq_method", "bf16"}}, &request),
-              MPI_SUCCESS);
-    MPI_Comm_free(&freed);
-    handled = 0;
-    if (handler == throwing) {
-      EXPECT_THROW(MPIQ_Start(&request), std::runtime_error);
-      EXPECT_EQ(handled, 0);
-    } else {
-      EXPECT_NE(MPIQ_Start(&request), MPI_SUCCESS) << "it is not persistent";
-      EXPECT_EQ(handled, 1);
-      EXPECT_EQ(handled_on, MPI_COMM_SELF);
+  for (const MPI_Comm of : {MPI_COMM_WORLD, MPI_COMM_SELF})
+    for (const MPI_Errhandler handler : {noting, throwing}) {
+      MPI_Comm freed = MPI_COMM_NULL;
+      MPI_Comm_dup(of, &freed);
+      MPI_Comm_set_errhandler(freed, handler);
+      MPIQ_Request request = MPIQ_REQUEST_NULL;
+      ASSERT_EQ(MPIQ_Iallreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, freed,
+                                Info{{"mpiq_method", "bf16"}}, &request),
+                MPI_SUCCESS);
+      MPI_Comm_free(&freed);
+      handled = 0;
+      if (handler == throwing) {
+        EXPECT_THROW(MPIQ_Start(&request), std::runtime_error);
+        EXPECT_EQ(handled, 0);
+      } else {
+        EXPECT_NE(MPIQ_Start(&request), MPI_SUCCESS) << "it is not persistent";
+        EXPECT_EQ(handled, 1);
+        EXPECT_EQ(ranks_handled_on, 1);
+      }
+      handled = 0;
+      MPI_Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_OTHER);
+      EXPECT_EQ(handled, 1) << "MPI_COMM_SELF has its own handler still";
+      EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
     }
-    handled = 0;
-    MPI_Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_OTHER);
-    EXPECT_EQ(handled, 1) << "MPI_COMM_SELF has its own handler again";
-    EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
-  }
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   for (MPI_Errhandler* const handler : {&noting, &throwing, &counting}) MPI_Errhandler_free(handler);
 }
