@@ -2,6 +2,7 @@
 
 #include "mpi_quant/base/doctor.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -51,22 +52,30 @@ int compressed_sum(const std::vector<float>& in, std::vector<float>& out) {
   return code;
 }
 
+// Of several calls of MPI the first error counts. All ranks make the calls after it all the same.
+void note(int code, mpiq_health& health) {
+  if (health.code == MPI_SUCCESS) health.code = code;
+}
+
 void examine(mpiq_health& health) {
   std::vector<float> in(kCount), out(kCount);
   std::vector<double> exact(kCount);
   for (std::size_t i = 0; i < kCount; ++i) exact[i] = in[i] = input(i, health.rank);
-  health.code = compressed_sum(in, out);
-  PMPI_Allreduce(MPI_IN_PLACE, exact.data(), static_cast<int>(kCount), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  const auto allreduce = [&](void* vector, int n, MPI_Datatype type, MPI_Op op) {
+    note(PMPI_Allreduce(MPI_IN_PLACE, vector, n, type, op, MPI_COMM_WORLD), health);
+  };
+  note(compressed_sum(in, out), health);
+  allreduce(exact.data(), static_cast<int>(kCount), MPI_DOUBLE, MPI_SUM);
   double off = 0, all = 0;
   for (std::size_t i = 0; i < kCount; ++i) {
     off += (out[i] - exact[i]) * (out[i] - exact[i]);
     all += exact[i] * exact[i];
   }
   health.error = std::sqrt(off / all);
-  PMPI_Allreduce(MPI_IN_PLACE, &health.error, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  allreduce(&health.error, 1, MPI_DOUBLE, MPI_MAX);
   const std::uint64_t mine = hash(out);
   std::array<std::uint64_t, 2> ends{mine, ~mine};  // the greatest hash, and the complement of the least
-  PMPI_Allreduce(MPI_IN_PLACE, ends.data(), 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+  allreduce(ends.data(), 2, MPI_UINT64_T, MPI_MAX);
   health.equal = ends[0] == ~ends[1];
 }
 
@@ -78,9 +87,11 @@ extern "C" MPIQ_PUBLIC int mpiq_doctor_v1(mpiq_health* health) {
   PMPI_Comm_rank(MPI_COMM_WORLD, &health->rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &health->ranks);
   MPI_Comm node = MPI_COMM_NULL;
-  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  PMPI_Comm_size(node, &health->node_ranks);
-  PMPI_Comm_free(&node);
+  note(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), *health);
+  if (node != MPI_COMM_NULL) {
+    note(PMPI_Comm_size(node, &health->node_ranks), *health);
+    note(PMPI_Comm_free(&node), *health);
+  }
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   PMPI_Get_library_version(text.data(), &length);

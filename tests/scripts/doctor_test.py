@@ -1,4 +1,5 @@
-"""mpiq-run --doctor: doctor_test.py MPIQ_RUN MPIEXEC PROGRAM, where PROGRAM is an MPI program of the family of MPIEXEC."""
+"""mpiq-run --doctor: doctor_test.py MPIQ_RUN MPIEXEC PROGRAM FAILING, where PROGRAM is an MPI program of the family of MPIEXEC, and
+FAILING the library of tests/preload/failing_mpi.c."""
 import os
 import re
 import subprocess
@@ -6,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-RUN, MPIEXEC, PROGRAM = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
+RUN, MPIEXEC, PROGRAM, FAILING = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 LAUNCHERS = ("PMI_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "SLURM_", "MPIQ_")
 
 
@@ -46,6 +47,15 @@ class Doctor(unittest.TestCase):
         code, found, all_of_it = doctor(PROGRAM, ranks=0, **dict(zip(variables, "30")))
         self.assertEqual((code, found["launcher"][0]), (1, "WRONG"), all_of_it)
         self.assertIn("started 3 processes, but MPI_COMM_WORLD has 1 rank", found["launcher"][1])
+
+    def test_an_mpi_that_fails_is_named(self):
+        for function in ("PMPI_Comm_split_type", "PMPI_Allreduce"):
+            preloaded = ":".join(filter(None, (FAILING, os.environ.get("LD_PRELOAD"))))
+            code, found, all_of_it = doctor(PROGRAM, LD_PRELOAD=preloaded, TEST_FAILS=function)
+            self.assertEqual((code, found["sum"][0]), (1, "WRONG"), all_of_it)
+            self.assertIn("failed: ", found["sum"][1])
+        code, _, all_of_it = doctor(PROGRAM, LD_PRELOAD=preloaded)
+        self.assertEqual(code, 0, all_of_it)
 
     def test_what_cannot_be_read_or_found_is_named(self):
         for words, what, why in ((("--policy", "64K: bf16", PROGRAM), "policy", "64K"), (("--policy-file", "/none", PROGRAM), "policy", "/none"),
