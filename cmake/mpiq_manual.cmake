@@ -16,3 +16,17 @@ function(mpiq_manual program summary)
   add_custom_target(manual_${program} ALL DEPENDS ${page})
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endfunction()
+
+# mpi_quant(7): the language of policies, environment variables and info keys. It is docs/policy.md.
+find_program(MPIQ_PAGE_PYTHON NAMES python3 DOC "makes mpi_quant(7)")
+mark_as_advanced(MPIQ_PAGE_PYTHON)
+if(MPIQ_PAGE_PYTHON)
+  set(page ${PROJECT_BINARY_DIR}/man/mpi_quant.7)
+  set(maker ${CMAKE_CURRENT_LIST_DIR}/page_manual.py)
+  set(source ${PROJECT_SOURCE_DIR}/docs/policy.md)
+  add_custom_command(OUTPUT ${page} DEPENDS ${maker} ${source} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
+    COMMAND ${MPIQ_PAGE_PYTHON} ${maker} ${source} mpi_quant 7 ${PROJECT_VERSION} "policies, environment variables and info keys" ${page})
+  add_custom_target(manual_mpi_quant ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+endif()
