@@ -130,7 +130,7 @@ class Tables(InTemporaryFolder):
         self.assertEqual([codes.dense_bytes({"operation": operation, "compressed_bytes": "800"}) for operation in ("MPI_SUM", "reduce_scatter(MPI_SUM)")],
                          [800, 400], "of two ranks each has to send half of its vector, and in an allreduce also half of the sum")
         self.assertEqual(codes.time_rows(self.folder),
-                         [[self.CASE.title, "lab-1gbit", f"`{self.CASE.policies[0]}`", "3", "3.00 -> 2.00", "12.00 -> 8.00"]])
+                         [[self.CASE.title, "lab-1gbit", f"`{self.CASE.policies[0]}`", "3", "3 -> 2", "12 -> 8"]])
         for name, (head, make) in codes.TABLES.items():
             self.assertTrue(all(len(row) == len(head) for row in make(self.folder)), name)
 

@@ -236,7 +236,7 @@ def time_rows(folder):
         policy = next(row["policy"] for row in own if row["policy"] != EXACT)
         medians = [[statistics.median(float(row[name]) for row in own if row["policy"] == which) for which in (EXACT, policy)] for name in ("calls_s", "program_s")]
         title = next(each.title for each in CASES if each.name == case)
-        rows.append([title, link, f"`{policy}`", str(len(own) // 2), *(f"{exact:.2f} -> {under:.2f}" for exact, under in medians)])
+        rows.append([title, link, f"`{policy}`", str(len(own) // 2), *(f"{exact:.3g} -> {under:.3g}" for exact, under in medians)])
     return rows
 
 
