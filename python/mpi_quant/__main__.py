@@ -46,17 +46,19 @@ def run(name: str, program: str, words: list[str]) -> int:
         return _flushed(program, int(module.main(words) or 0))
     except BrokenPipeError:
         return _output_is_closed(getattr(module, "BROKEN_PIPE", 1))
+    except command_line.OutputError as problem:
+        print(f"{program}: {problem}", file=sys.stderr)
+        return _output_is_closed()
 
 
 def _flushed(program: str, code: int) -> int:
     """The exit code, after all output is written. A full disk shows here."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as problem:
+        with command_line.output():
+            sys.stdout.flush()
+    except command_line.OutputError as problem:
         if code == 0:  # otherwise the command has said what is wrong
-            print(f"{program}: standard output: {problem.strerror}", file=sys.stderr)
+            print(f"{program}: {problem}", file=sys.stderr)
         return _output_is_closed(code or 1)
     return code
 

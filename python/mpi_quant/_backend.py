@@ -48,9 +48,9 @@ class Backend(_Base):  # type: ignore[misc]
         """Frees the communicator; an MPI library has about 2000 of them. destroy_process_group calls it.
 
         MPI_Comm_free is collective, and so is destroy_process_group: torch asks all ranks of a group to call it. With the whole world it
-        calls shutdown group by group, in an order of their names, which is the same on all ranks. So where MPI_Comm_free waits for the
-        other ranks, no two of them wait for one another. What torch calls on one rank alone frees nothing: abort(), and Python when it
-        drops the object. Such a communicator lives until MPI_Finalize, as does that of a group that nobody destroys.
+        calls shutdown group by group, in an order of their names. All ranks free the groups in the same order, so none waits for ever.
+        What torch calls on one rank alone frees nothing: abort(), and Python when it drops the object. Such a communicator lives until
+        MPI_Finalize, as does that of a group that nobody destroys.
         """
         free(self.comm)
 

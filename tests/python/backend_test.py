@@ -1,8 +1,10 @@
 """torch.distributed over the backend "mpi_quant", on 1 to 3 ranks. Where torch has no backends in Python, only that the message says so."""
+import itertools
 import os
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
@@ -103,7 +105,6 @@ class Collectives(OnAllRanks):
             self.assertEqual(mq.torch.group_communicator(group).Get_size(), 2)
             self.assertEqual(mq.torch.group_communicator(group).Get_rank(), dist.get_rank(group))
 
-
     @backends
     def test_tensors_that_require_a_gradient(self):
         """As with gloo: autograd sees nothing of it, and a parameter may be summed in place."""
@@ -173,6 +174,25 @@ class Groups(OnAllRanks):
         self.assertNotEqual(backend.comm, MPI.COMM_NULL)
         dist.destroy_process_group(group)
 
+    @compresses
+    def test_groups_that_overlap_are_freed_in_one_order_on_all_ranks(self):
+        """destroy_process_group() of the whole world: where a rank had another order, MPI_Comm_free could wait for ever."""
+        members = [ranks for size in range(1, WORLD.size + 1) for ranks in itertools.permutations(range(WORLD.size), size)]
+        made = [dist.new_group(ranks, backend="mpi_quant") for ranks in 3 * members]  # more than nine, so that names have two digits
+        made = {number: group._get_backend(torch.device("cpu")) for number, group in enumerate(made) if dist.get_rank(group) >= 0}
+        for backend in made.values():
+            mq.allreduce(np.ones(10, np.float32), comm=backend.comm)  # from here on the library has a communicator of its own for it
+        order = []
+        with mock.patch.object(_backend, "free", lambda comm: (order.append(MPI._handleof(comm)), _groups.free(comm))):
+            numbers = {MPI._handleof(backend.comm): number for number, backend in made.items()}
+            dist.destroy_process_group()
+        self.addCleanup(start)
+        self.assertTrue(all(backend.comm == MPI.COMM_NULL for backend in made.values()))
+        orders = WORLD.allgather([numbers[handle] for handle in order if handle in numbers])
+        self.assertEqual(sorted(orders[WORLD.rank]), sorted(made))
+        for one, other in itertools.combinations(orders, 2):
+            self.assertEqual([number for number in one if number in other], [number for number in other if number in one])
+
     @backends
     def test_the_whole_world_is_destroyed_before_and_after_the_end_of_mpi(self):
         """In programs of their own, each of one rank: they end their MPI."""
@@ -236,10 +256,15 @@ class Messages(OnAllRanks):
                 mq.torch.register()
 
 
+def start():
+    """Makes torch's default group."""
+    rendezvous()
+    dist.init_process_group("cpu:mpi_quant,cuda:gloo" if BACKENDS else "gloo")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    rendezvous()
     if BACKENDS:
         mq.torch.register()
-    dist.init_process_group("cpu:mpi_quant,cuda:gloo" if BACKENDS else "gloo")
+    start()
     main()

@@ -1,9 +1,11 @@
 """The line that says how far a command of mpiq is: on a terminal only, late, and gone at the end."""
 import os
 import pty
+import signal
 import subprocess
 import sys
 import unittest
+from importlib.util import find_spec
 
 ERASE = "\r\033[K"
 CODE = """
@@ -17,6 +19,27 @@ with progress.Line("reads the files") as line:
         line.print("drawn " + name)
     line.now(lambda: "a line of " + 500 * "x")
     time.sleep(0.3)
+"""
+# The terminal goes away while the line is shown.
+GONE = """
+import sys, time
+from mpi_quant.commands import progress
+progress.AFTER_S, progress.EVERY_S = 0.05, 0.05
+with progress.Line("merges") as line:
+    time.sleep(0.3)
+    print("drawn", flush=True)
+    sys.stdin.read()
+    time.sleep(0.3)
+    assert line._thread.is_alive()
+    line.print("merged")
+"""
+# The thread draws whenever the process forks: its lock is held in the copy, and nobody gives it back there.
+FORK = """
+import os, sys
+from mpi_quant.commands import check, progress
+with progress.Line() as line:
+    os.register_at_fork(before=line._lock.acquire, after_in_parent=line._lock.release)
+    print(check.isolated(sys.argv[1], False, line))
 """
 
 
@@ -54,6 +77,24 @@ class Line(unittest.TestCase):
     def test_where_there_is_no_terminal_there_is_none(self):
         done = subprocess.run([sys.executable, "-c", CODE.format(after=0.1)], capture_output=True, text=True, check=True)
         self.assertEqual((done.stdout, done.stderr), ("drawn speedup\ndrawn time\n", ""))
+
+    def test_a_terminal_that_is_gone_is_no_error(self):
+        ours, its = pty.openpty()
+        with subprocess.Popen([sys.executable, "-c", GONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=its, text=True) as child:
+            os.close(its)
+            self.assertEqual(child.stdout.readline(), "drawn\n")
+            os.close(ours)  # each write to it fails from here on: EIO
+            self.assertEqual((child.communicate(timeout=60)[0], child.returncode), ("merged\n", 0))
+
+    @unittest.skipUnless(find_spec("h5py"), "no h5py")
+    def test_a_file_is_checked_while_the_line_is_drawn(self):
+        with subprocess.Popen([sys.executable, "-c", FORK, __file__], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+            try:
+                out = child.communicate(timeout=30)[0]
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)  # the copy of the process, too
+                raise
+        self.assertEqual((out, child.returncode), (f"{__file__}: not an HDF5 file\n(0, 1)\n", 0))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/check_re
 import json
 import os
 import re
+import subprocess
 import unittest
 
 import h5py
 import numpy as np
 
-from result_files import OTHER, OVER, SMALL, WithFiles, points_of, tool
+from result_files import NO_CACHE, OTHER, OVER, SMALL, WithFiles, points_of, script, tool
 from scripts_common import committed
 
 from mpi_quant.results import reader, schema
@@ -194,6 +195,12 @@ class Check(WithFiles):
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertIn(f"{path}: damaged HDF5 file", done.stdout)
         self.assertIn("2 files, 18 rows, 1 violation", done.stdout)
+
+    def test_a_full_disk_is_no_damaged_file(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([script("check_results"), self.change(self.copy(), status=(5, b"fine")), SMALL], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False, env={**os.environ, **NO_CACHE})
+        self.assertEqual((done.returncode, done.stderr), (1, "scripts/check_results: standard output: No space left on device\n"))
 
     def test_no_flipped_byte_gives_a_traceback(self):
         with open(SMALL, "rb") as file:

@@ -221,7 +221,7 @@ class Compare(WithFiles):
         out = self.path("compare.json")
         reader, writer = os.pipe()
         os.close(reader)
-        for standard_output, problem in ((os.open("/dev/full", os.O_WRONLY), "No space left"), (writer, "Broken pipe")):
+        for standard_output, problem in ((os.open("/dev/full", os.O_WRONLY), "standard output: No space left on device"), (writer, "Broken pipe")):
             done = subprocess.run([script("compare"), SMALL, SMALL, "--json", out], stdout=standard_output, stderr=subprocess.PIPE, text=True,
                                   check=False, env={**os.environ, **NO_CACHE})
             os.close(standard_output)
@@ -230,7 +230,16 @@ class Compare(WithFiles):
             os.unlink(out)
             self.assertEqual((done.returncode, found["exit_code"]), (2, 2))
             self.assertIn(problem, found["problem"])
+            self.assertEqual(done.stderr, f"scripts/compare: {problem}\n" if problem.startswith("standard output") else "")
             self.assertNotIn("Exception", done.stderr)
+
+    def test_what_cannot_be_read_is_named_also_where_nothing_can_be_printed(self):
+        path = self.copy()
+        os.truncate(path, 100)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([script("compare"), SMALL, path], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env={**os.environ, **NO_CACHE})
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, f"^scripts/compare: {re.escape(path)}: damaged HDF5 file .*\n$")
 
     def test_rows_of_one_file_are_listed(self):
         part = self.part(list(range(3)), "part.h5")

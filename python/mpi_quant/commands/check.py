@@ -33,15 +33,14 @@ def line(file, row, what, expected, found):
     return f"{file.path}: {where}{what}: expected {number(expected)}, found {number(found)}"
 
 
-def check(path, verbose, shown):
+def check(path, verbose):
     """The rows and violations of a file, after the violations were printed."""
     try:
         file = whole_files.load(path)
     except reader.ResultsError as error:
-        shown.print(error)
+        print(error)
         return 0, 1
     found = violations(file)
-    shown.erase()
     for violation in found:
         print(line(file, *violation))
     if verbose:
@@ -52,24 +51,32 @@ def check(path, verbose, shown):
 
 
 def isolated(path, verbose, shown):
-    """Runs check() in a process of its own, because some damaged files crash the HDF5 library."""
+    """Runs check() in a process of its own, because some damaged files crash the HDF5 library.
+
+    The standard output of that process is a pipe, whose last line is the counts. This process prints the other lines: the child has no
+    use of `shown`, whose lock the drawing thread may hold during the fork.
+    """
     sys.stdout.flush()
     result, answer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(result)
+        code = 1
         try:
-            counts = check(path, verbose, shown)
-            sys.stdout.flush()
-            os.write(answer, "{} {}".format(*counts).encode())
+            os.dup2(answer, 1)
+            os.close(result)
+            print(*check(path, verbose), flush=True)
+            code = 0
         finally:  # the child must not repeat what the parent does at its end
-            os._exit(0)
+            os._exit(code)
     os.close(answer)
-    with os.fdopen(result, encoding="ascii") as pipe:
-        counts = pipe.read().split()
+    with os.fdopen(result, encoding=sys.stdout.encoding, errors=sys.stdout.errors) as pipe:
+        *lines, counts = pipe.read().rstrip("\n").split("\n")
     status = os.waitpid(child, 0)[1]
-    if len(counts) == 2:
-        return int(counts[0]), int(counts[1])
+    if status == 0:
+        if lines:
+            shown.print("\n".join(lines))
+        rows, found = map(int, counts.split())
+        return rows, found
     shown.print(f"{path}: damaged HDF5 file (reading it ended with wait status {status})")
     return 0, 1
 

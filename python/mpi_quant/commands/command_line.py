@@ -1,6 +1,7 @@
 """What the command lines of all commands share: their name, --version, counts, and files that must exist. A missing file is a usage error
 (exit code 2)."""
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,22 @@ from mpi_quant import _places
 
 SLURM = ("collect", "status", "submit")  # commands whose launchers are in slurm/, those of the others in scripts/
 _started_as = "mpiq"
+
+
+class OutputError(OSError):
+    """Standard output takes no more: its disk is full, for example. The text says so."""
+
+
+@contextlib.contextmanager
+def output():
+    """Around code that prints, and uses no other file: its OSError becomes an OutputError, which names standard output. BrokenPipeError
+    stays one, as a reader that has closed the output is no failure."""
+    try:
+        yield
+    except (BrokenPipeError, OutputError):
+        raise
+    except OSError as problem:
+        raise OutputError(f"standard output: {problem.strerror}") from problem
 
 
 def start_as(name):

@@ -202,8 +202,9 @@ def judged(options):
     try:
         sides = [read(path, options.where) for path in (options.a, options.b)]
         letters = [described(letter, side.attrs) for letter, side in zip("AB", sides)]
-        records = compare(*sides, 1 + options.max_slower / 100)
-        sys.stdout.flush()  # a full disk shows here
+        with command_line.output():
+            records = compare(*sides, 1 + options.max_slower / 100)
+            sys.stdout.flush()  # a full disk shows here
         code = 1 if any(r["too_slow"] for r in records) else 0
     except BrokenPipeError as found:
         problem, code, closed = str(found), BROKEN_PIPE, found

@@ -2,14 +2,17 @@
 
 Where standard error is no terminal there is no line, so logs and pipes hold what a command prints and nothing else.
 """
+import contextlib
 import os
 import shutil
 import sys
 import threading
 import time
 
+from mpi_quant.commands import command_line
+
 AFTER_S, EVERY_S = 2.0, 1.0  # the line appears after so long, and is drawn anew so often
-_ERASE = b"\r\033[K"
+_ERASE = b"\r\033[K"  # and what is written next begins the line
 
 
 def clock(seconds):
@@ -20,7 +23,9 @@ def clock(seconds):
 class Line:
     """The line, while a `with` is open. A thread draws it, because commands are busy in one call for long.
 
-    What a command prints meanwhile goes through `print`, which erases the line first.
+    What a command prints meanwhile goes through `print`, which erases the line first. A copy of the process that os.fork makes has no such
+    thread, and must not call `print`: its lock may be held there for ever. A terminal that takes nothing, such as one that is gone, is no
+    error.
     """
 
     def __init__(self, text=""):
@@ -37,7 +42,7 @@ class Line:
         if self._thread:
             self._end.set()
             self._thread.join()
-            self.erase()
+            self._write()
 
     def now(self, text):
         """What the line says from now on: a text, behind which comes the time since the start; or a function that returns the whole line."""
@@ -50,16 +55,18 @@ class Line:
             self.now(f"{what} {number} of {len(things)}: {name(thing)}")
             yield thing
 
-    def erase(self):
-        """The line is drawn again with the next change of the clock. Needs no lock, so a copy of the process may call it, too."""
-        if self._thread:
-            os.write(2, _ERASE)
-
     def print(self, text, **words):
-        """print, on a line of its own."""
+        """print, on a line of its own. Raises command_line.OutputError where standard output takes no more."""
         with self._lock:
-            self.erase()
-            print(text, flush=True, **words)
+            self._write()
+            with command_line.output():
+                print(text, flush=True, **words)
+
+    def _write(self, text=""):
+        """Puts a text in place of the line. Without a text the line is gone until the thread draws it again."""
+        if self._thread:
+            with contextlib.suppress(OSError):
+                os.write(2, _ERASE + text.encode(sys.getfilesystemencoding(), "replace"))
 
     def _run(self):
         wait = AFTER_S
@@ -67,5 +74,4 @@ class Line:
             wait = EVERY_S
             with self._lock:
                 if not self._end.is_set():
-                    text = self._text()[:shutil.get_terminal_size().columns - 1]
-                    os.write(2, _ERASE + text.encode(sys.getfilesystemencoding(), "replace"))
+                    self._write(self._text()[:shutil.get_terminal_size().columns - 1])
