@@ -4,8 +4,6 @@ read. What the classes for Spack, Ramble and Benchpark import is replaced by sta
 Usage: packaging_test.py [BIN], BIN being the folder of the built programs. Needs no network.
 """
 import ast
-import collections
-import contextlib
 import glob
 import os
 import re
@@ -13,28 +11,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-import types
 import unittest
 
 from needs import needs
+from packaging_files import FILES, PAGE, PLACE, VERSION, Declared, executed, modules, read
 from scripts_common import ROOT, InTemporaryFolder, call
 
 BIN = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
-PLACE = os.path.join(ROOT, "cmake", "packaging")
-FILES = sorted(path for path in glob.glob(os.path.join(PLACE, "**"), recursive=True) if os.path.isfile(path) and not path.endswith(".pyc"))
-PAGE = os.path.join(ROOT, "docs", "install.md")
 try:
     import yaml
 except ImportError:
     yaml = None
-
-
-def read(*path):
-    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
-        return file.read()
-
-
-VERSION = re.search(r"^project\(mpi_quant VERSION ([\d.]+)", read("CMakeLists.txt"), re.M).group(1)
 
 
 def cmake_options():
@@ -71,6 +58,12 @@ class Recipes(unittest.TestCase):
         self.assertGreater(len({name for name, _ in used}), 4)
         self.assertEqual({(name, path) for name, path in used if name not in known}, set())
 
+    def test_packages_that_are_left_out_are_looked_for_and_not_required(self):
+        tree = "".join(read(name) for name in ("CMakeLists.txt", "bench/CMakeLists.txt", "mpi_quant/CMakeLists.txt"))
+        for path in FILES:
+            for name in re.findall(r"CMAKE_DISABLE_FIND_PACKAGE_(\w+)", read(path)):
+                self.assertRegex(tree, rf"find_package\({name}\b(?![^)]*REQUIRED)", path)
+
     def test_sources_come_from_no_server(self):
         for path in FILES:
             self.assertEqual(re.findall(r"\b(?:https?|git|ssh|ftp)://\S+", read(path)), [], path)
@@ -84,7 +77,10 @@ class Recipes(unittest.TestCase):
         found = [path for path in FILES if path.endswith((".py", ".eb"))]
         self.assertGreaterEqual(len(found), 6)
         for path in found:
-            ast.parse(read(path), path)
+            tree = ast.parse(read(path), path)
+            imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+            used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            self.assertEqual({name for name in imported - {"*"} if name.split(".")[0] not in used}, set(), f"{path} imports them and does not use them")
 
 
 class Page(InTemporaryFolder):
@@ -100,106 +96,8 @@ class Page(InTemporaryFolder):
         self.assertTrue(os.path.getsize(self.path(f"mpi_quant-{VERSION}.tar.gz")) > 10**5)
 
 
-@contextlib.contextmanager
-def modules(**content):
-    """Modules with these contents, by their name with __ in place of a dot; and their packages."""
-    before, made = dict(sys.modules), {}
-    for name, values in content.items():
-        name = name.replace("__", ".")
-        for i in range(name.count(".") + 1):
-            package = ".".join(name.split(".")[:i + 1])
-            made.setdefault(package, types.ModuleType(package)).__path__ = []
-        vars(made[name]).update(values)
-    sys.modules.update(made)
-    try:
-        yield
-    finally:
-        sys.modules.clear()
-        sys.modules.update(before)
-
-
-def executed(*path):
-    """The names that a Python file defines."""
-    names = {"__name__": "recipe"}
-    exec(compile(read(PLACE, *path), os.path.join(*path), "exec"), names)  # pylint: disable=exec-used
-    return names
-
-
-class Declared:
-    """Keeps calls: name -> [(arguments, keywords)]."""
-
-    def __init__(self):
-        self.calls = collections.defaultdict(list)
-
-    def directive(self, name):
-        return lambda *words, **keywords: self.calls[name].append((words, keywords))
-
-    @contextlib.contextmanager
-    def when(self, _):
-        yield
-
-    def directives(self, *names):
-        return {name: self.directive(name) for name in names}
-
-
 def help_of(*words):
     return call(os.path.join(BIN, words[0]), *words[1:], "--help").stdout
-
-
-class Spack(unittest.TestCase):
-    def package(self, *satisfied):
-        """An instance of the class, whose spec satisfies these, and what the class declared."""
-        declared = Declared()
-
-        class Spec(dict):
-            def satisfies(self, text):
-                return text in satisfied
-
-        class CMakePackage:
-            spec = Spec(mpi=types.SimpleNamespace(mpicc="/opt/bin/mpicc"))
-            define = staticmethod(lambda name, value: (name, value))
-            define_from_variant = staticmethod(lambda name, variant: (name, f"of {variant}"))
-
-        names = {**declared.directives("license", "version", "variant", "depends_on", "conflicts"), "when": declared.when,
-                 "__all__": ["license", "version", "variant", "depends_on", "conflicts", "when"]}
-        with modules(spack__package=names, spack_repo__builtin__build_systems__cmake={"CMakePackage": CMakePackage}):
-            made = executed("spack", "spack_repo", "mpi_quant", "packages", "mpi_quant", "package.py")["MpiQuant"]()
-        return made, declared.calls
-
-    def test_the_version_and_the_archive(self):
-        package, declared = self.package()
-        self.assertEqual(declared["version"], [((VERSION,), {})])
-        self.assertTrue(package.url.endswith(f"/mpi_quant-{VERSION}.tar.gz"))
-        self.assertIn(f"mpi_quant-{VERSION}.tar.gz", read(PAGE))
-
-    def test_options_follow_variants(self):
-        package, declared = self.package()
-        args = dict(package.cmake_args())
-        self.assertEqual(args["MPIQ_CUDA"], "OFF")
-        self.assertEqual(args["MPI_C_COMPILER"], "/opt/bin/mpicc")
-        self.assertNotIn("MPIQ_CUDA_ARCHITECTURES", args)
-        with_cuda = dict(self.package("+cuda", "~hdf5")[0].cmake_args())
-        self.assertEqual((with_cuda["MPIQ_CUDA"], with_cuda["MPIQ_CUDA_ARCHITECTURES"]), ("ON", "of cuda_arch"))
-        self.assertTrue(with_cuda["CMAKE_DISABLE_FIND_PACKAGE_HDF5"])
-        variants = {words[0] for words, _ in declared["variant"]}
-        for variant in {value.partition("of ")[2] for value in {**args, **with_cuda}.values() if str(value).startswith("of ")}:
-            self.assertIn(variant, variants)
-
-    def test_what_the_build_looks_for_is_a_dependency(self):
-        _, declared = self.package()
-        names = {re.split(r"[@+~]", words[0])[0] for words, _ in declared["depends_on"]}
-        spack = {"fmt": "fmt", "CLI11": "cli11", "HDF5": "hdf5", "ZLIB": "zlib-api", "nlohmann_json": "nlohmann-json", "benchmark": "benchmark", "BLAS": "openblas", "MPI": "mpi"}
-        looked_for = set(re.findall(r"^\s*find_package\((\w+)", read("bench", "CMakeLists.txt") + read("CMakeLists.txt"), re.M)) - {"Threads"}
-        self.assertEqual({spack.get(name, name) for name in looked_for} - names, set())
-
-    def test_there_are_stand_alone_tests(self):
-        package, _ = self.package()
-        self.assertEqual(sorted(name for name in dir(package) if name.startswith("test_")), ["test_policy", "test_program", "test_sum"])
-
-    @needs("python3-yaml", yaml, "the test of Spack's repository")
-    def test_the_repository_is_of_the_form_of_spack_1(self):
-        found = yaml.safe_load(read(PLACE, "spack", "spack_repo", "mpi_quant", "repo.yaml"))["repo"]
-        self.assertEqual(found, {"namespace": "mpi_quant", "api": "v2.0"})
 
 
 class Ramble(unittest.TestCase):
@@ -297,7 +195,10 @@ class EasyBuild(unittest.TestCase):
         exec(read(*[path for path in FILES if path.endswith(".eb")]), recipe)  # pylint: disable=exec-used
         self.assertEqual((recipe["easyblock"], recipe["version"], recipe["moduleclass"]), ("CMakeMake", VERSION, "lib"))
         self.assertEqual([source % {"version": VERSION} for source in recipe["sources"]], [f"mpi_quant-{VERSION}.tar.gz"])
-        self.assertIn("-DMPIQ_BUILD_TESTS=OFF", recipe["configopts"].split())
+        self.assertLessEqual({"-DMPIQ_BUILD_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_BLAS=ON"}, set(recipe["configopts"].split()))
+        dependencies = {name for name, *_ in recipe["dependencies"]}
+        self.assertEqual("PYTHONPATH" in recipe.get("modextrapaths", {}), "Python" in dependencies)
+        self.assertEqual({"OpenBLAS", "FlexiBLAS"} & dependencies, set(), "mpiq-train is left out")
         for command in recipe["sanity_check_commands"]:
             program = os.path.join(BIN, shlex.split(command)[0])
             if BIN:
@@ -314,6 +215,7 @@ class Conda(unittest.TestCase):
         self.assertEqual(os.path.realpath(os.path.join(PLACE, "conda", recipe["source"]["path"])), os.path.realpath(ROOT))
         self.assertTrue(os.access(os.path.join(PLACE, "conda", recipe["build"]["script"]), os.X_OK))
         self.assertEqual(yaml.safe_load(read(PLACE, "conda", "variants.yaml")), {"mpi": ["mpich", "openmpi"]})
+        self.assertIn(" -D CMAKE_DISABLE_FIND_PACKAGE_BLAS=ON", read(PLACE, "conda", "build.sh"))
         needed = set(re.findall(r'"(\w+)>=[\d.]+"', re.search(r"^dependencies = (.*)$", read("pyproject.toml"), re.M)[1]))
         self.assertLessEqual(needed, {line.split()[0] for line in recipe["requirements"]["run"]})
 
@@ -328,6 +230,19 @@ class Containers(unittest.TestCase):
                 self.assertLessEqual(set(words.split()), groups)
             self.assertLessEqual(set(re.findall(r"--preset (\w+)", text)), presets)
             self.assertIn("--prefix /opt/mpi_quant", text)
+
+    def test_the_images_have_a_compiler_and_what_mpiq_needs(self):
+        """By name: what a package brings with it may change."""
+        groups = re.findall(r"^(\S+)\s*# (\w+):", read("scripts", "packages.txt"), re.M)
+        image = read(PLACE, "container", "mpi_quant.def")
+        asked = re.search(r"scripts/setup ([\w ]+)", image)[1].split()
+        there = {package for package, group in groups if group in asked}
+        self.assertLessEqual({"g++", "libmpich-dev", "mpich", "pkg-config", "python3", "python3-h5py", "python3-matplotlib"}, there)
+        last = read(PLACE, "container", "Dockerfile").partition("FROM debian:12-slim\n")[2]
+        self.assertLessEqual({"gcc", "libc6-dev", "libmpich-dev", "mpich", "pkg-config", "python3", "python3-h5py", "python3-matplotlib"}, set(last.split()))
+        for text in (image, last):
+            self.assertIn("mpiq --version", text)
+            self.assertNotIn("python3-mpi4py", text, "it is for Open MPI")
 
     def test_the_image_has_the_libraries_of_the_programs(self):
         """Debian's packages of libraries, as the programs of this build need them, if this is Debian 12 with MPICH."""

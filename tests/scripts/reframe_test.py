@@ -17,7 +17,7 @@ PLACE = os.path.join(ROOT, "cmake", "packaging", "reframe")
 
 
 class Check(InTemporaryFolder):
-    def run_check(self, *words, before=()):
+    def run_check(self, *words, before=(), methods="bf16"):
         """The process, and its report."""
         os.makedirs(self.path("bin"), exist_ok=True)
         with open(self.path("bin", "mpiexec"), "w", encoding="utf-8") as file:  # settings.py says: mpiexec -n RANKS PROGRAM
@@ -25,7 +25,7 @@ class Check(InTemporaryFolder):
         os.chmod(self.path("bin", "mpiexec"), 0o755)
         report = self.path("report.json")
         done = subprocess.run([REFRAME, "-C", os.path.join(PLACE, "settings.py"), "-c", os.path.join(PLACE, "mpiq_check.py"), "--prefix", self.folder,
-                               "--report-file", report, "-S", "sizes=64K", "-S", "methods=bf16", "-S", "point_time=0.1", *words, "-r"],
+                               "--report-file", report, "-S", "sizes=64K", "-S", f"methods={methods}", "-S", "point_time=0.1", *words, "-r"],
                               capture_output=True, text=True, check=False, cwd=self.folder, timeout=250,
                               env={**os.environ, "PATH": os.pathsep.join((self.path("bin"), BIN, os.environ["PATH"])), "HOME": self.folder})
         with open(report, encoding="utf-8") as file:
@@ -43,6 +43,21 @@ class Check(InTemporaryFolder):
             figures = {name.rpartition(":")[2]: values for name, values in case["perfvalues"].items()}
             self.assertEqual(set(figures), {"mpi_65536", "bf16_65536", "bf16_65536_speedup_low"}, case["perfvalues"])
             self.assertTrue(all(values[0] > 0 for values in figures.values()))
+
+    def test_a_method_that_is_left_out_fails(self):
+        os.makedirs(self.path("bin"))
+        with open(self.path("bin", "mpiq-bench"), "w", encoding="utf-8") as file:  # drops the rows of int8
+            file.write(f'#!/bin/bash\nset -o pipefail\n{shlex.quote(os.path.join(BIN, "mpiq-bench"))} "$@" | sed /int8/d\n')
+        os.chmod(self.path("bin", "mpiq-bench"), 0o755)
+        done, _ = self.run_check("-n", "MpiqBench.*collective=allreduce", methods="bf16,int8")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("2 pairs of size and method, expected 3", done.stdout + done.stderr)
+
+    def test_lists_with_mpi_and_with_commas_in_parentheses_are_counted_right(self):
+        done, report = self.run_check("-n", "MpiqBench.*collective=allreduce", methods="bound(growth=sqrt,rel=0.02), mpi")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (case,) = (report["runs"] if "runs" in report else report["sessions"])[0]["testcases"]
+        self.assertEqual(len([name for name in case["perfvalues"] if not name.endswith("_low")]), 2, case["perfvalues"])
 
     def test_more_ranks_than_processors_fail(self):
         done, _ = self.run_check("-n", "MpiqBench.*collective=allreduce", before=("taskset", "-c", str(min(os.sched_getaffinity(0)))))
