@@ -63,7 +63,9 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
               static_cast<std::size_t>(count) * element_bytes_) {
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-  collective_.emplace(collective, count, mpi_type(element), comm_);
+  count_ = count;
+  type_ = mpi_type(element);
+  collective_.emplace(collective, count, type_, comm_);
   if (dense_ == Dense::direct && !all_agree(mpi_takes_gpu_memory(), comm_))
     unavailable_ = "this MPI library does not say that it takes addresses on a GPU";
   if (dense_ == Dense::nccl) {
@@ -91,6 +93,21 @@ int Call::operator()(const void* send, void* receive) const {
   if (gpu_ && dense_ == Dense::host) return staged(send, receive);
   return collective_->mpi(send, receive);
 }
+
+int Call::start(const void* send, void* receive) {
+  if (compresses_) return MPIQ_Iallreduce(send, receive, count_, type_, MPI_SUM, comm_, info_, &request_);
+  return mpi_start_sum(send, receive, count_, type_, comm_, &mpi_request_);
+}
+
+int Call::test(bool& over) {
+  int flag = 0;
+  const int error =
+      compresses_ ? MPIQ_Test(&request_, &flag) : MPI_Test(&mpi_request_, &flag, MPI_STATUS_IGNORE);
+  over = flag != 0;
+  return error;
+}
+
+int Call::wait() { return compresses_ ? MPIQ_Wait(&request_) : MPI_Wait(&mpi_request_, MPI_STATUS_IGNORE); }
 
 // Copies to pinned memory, makes the call there in place with MPI, and copies back. Nothing is cheaper if MPI
 // does not know GPU memory.

@@ -32,6 +32,11 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
+  // A sum that does not block, of vectors on the host. One is in flight at a time. test() says whether it is
+  // over; wait() follows in any case. MPI error codes.
+  int start(const void* send, void* receive);
+  int test(bool& over);
+  int wait();
   // the reason why it cannot be used, equal on all ranks; "" if it can
   const std::string& unavailable() const { return unavailable_; }
   MPIQ_Stats stats() const;              // all zero for mpi
@@ -54,6 +59,10 @@ class Call {
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Info info_ = MPI_INFO_NULL;
   std::optional<CollectiveCall> collective_;
+  MPI_Count count_ = 0;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+  MPI_Request mpi_request_ = MPI_REQUEST_NULL;
+  MPIQ_Request request_ = MPIQ_REQUEST_NULL;
 };
 
 // Whether this MPI library reports, here and now, that it takes addresses on a GPU.

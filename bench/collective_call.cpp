@@ -12,6 +12,11 @@ int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type,
   return MQ_LARGE(MPI_Allreduce)(send, receive, static_cast<MpiCount>(count), type, MPI_SUM, comm);
 }
 
+int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
+                  MPI_Request* request) {
+  return MQ_LARGE(MPI_Iallreduce)(send, receive, static_cast<MpiCount>(count), type, MPI_SUM, comm, request);
+}
+
 CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
     : collective_(collective), count_(count), type_(type), comm_(comm) {
   int rank = 0, ranks = 1;

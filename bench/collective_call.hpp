@@ -23,6 +23,10 @@ using MpiDisplacement = int;
 // what an unmodified program gets.
 int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
 
+// The program's own MPI_Iallreduce, likewise.
+int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
+                  MPI_Request* request);
+
 class CollectiveCall {
  public:
   // count: of the whole vector. If the ranks do not divide it, the parts of a reduce-scatter and of an

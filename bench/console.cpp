@@ -82,6 +82,11 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
     text += "# bcast: the size counts the vector, which rank 0 gives and each rank gets\n";
   if (o.collective == mq::Collective::reduce)
     text += "# reduce: the size counts the vector, which a rank gives; rank 0 gets the sum\n";
+  if (!o.overlap.empty())
+    text += fmt::format(
+        "# iallreduce: computing N % of the baseline's time without computation, {}; time is that of all of it\n",
+        o.test_interval_us > 0 ? fmt::format("a test every {} us of it", o.test_interval_us)
+                               : std::string("no tests"));
   if (o.format == Format::osu) return print_out(text);
   text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
   text += fmt::format(
@@ -113,6 +118,10 @@ void print_row(const PointRow& r) {
       gigabytes(r.algbw_Bps), gigabytes(r.busbw_Bps), number(r.speedup, "{:.3g}"), interval,
       number(r.err_rel_l2, "{:.1e}"), r.n_wrong < 0 ? "-" : std::to_string(r.n_wrong));
   if (r.collective.str() == "sparse_allreduce") text += "  " + r.comp_params.str();
+  if (r.compute_percent > 0)
+    text += fmt::format("  computing {} % ({}): overlap {} % [{}, {}]", r.compute_percent,
+                        duration(r.t_compute_s), number(r.overlap, "{:.0f}"), number(r.overlap_lo, "{:.0f}"),
+                        number(r.overlap_hi, "{:.0f}"));
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");
 }
@@ -143,15 +152,18 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
                         p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "",
                         o.sparse ? sparse_params(o, p) : "");
   }
-  std::size_t methods = 0;
-  for (const Point& p : points) methods += p.methods.size();
+  std::size_t methods = 0, most_methods = 0;
+  for (const Point& p : points) {
+    methods += p.methods.size();
+    most_methods = std::max(most_methods, p.methods.size());
+  }
   const std::uint64_t pools = o.buffers == Buffers::cold ? 3 : 2;
   // The pools, the reference of the check, and for each method at most a residual and as much scratch. For
   // sparse vectors: result and input as dense vectors, the sums of the check in double, and lists that are at
   // most as large.
   const std::uint64_t memory = o.sparse ? 12 * largest
                                         : pools * pool_bytes(o, largest, t.ranks_per_node(ranks)) +
-                                              4 * largest + 2 * o.methods.size() * largest;
+                                              4 * largest + 2 * most_methods * largest;
   text += fmt::format(
       "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
       points.size(), o.isolated ? 1 : o.methods.size(), human_size(memory),

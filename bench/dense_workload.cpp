@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "bench/check.hpp"
 #include "bench/elements.hpp"
 #include "bench/parts.hpp"
+#include "bench/work.hpp"
 
 namespace mq::bench {
 namespace {
@@ -38,7 +40,9 @@ class DenseCollective final : public Collective {
         in(pool_bytes, gpu),
         out(pool_bytes, gpu),
         sweeper(o.buffers == Buffers::cold ? pool_bytes : 0),
-        gpu_sweeper(sweeper.empty() ? nullptr : gpu, GpuMemory::Kind::device, sweeper.size()) {}
+        gpu_sweeper(sweeper.empty() ? nullptr : gpu, GpuMemory::Kind::device, sweeper.size()) {
+    if (!o.overlap.empty()) work.emplace();
+  }
   std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override;
   InputRow input(const Point& point) const override;
 
@@ -51,6 +55,7 @@ class DenseCollective final : public Collective {
   std::vector<std::byte> sweeper;  // at least twice the caches; empty unless the buffers are cold
   GpuMemory gpu_sweeper;           // the same for the caches of a GPU
   std::uint64_t in_hash = 0;       // of the whole pool
+  std::optional<Work> work;        // with --overlap: the same for all methods
 
   std::size_t steps() const { return recording ? recording->steps() : 1; }
   // The index of the generator's element with which the vector of a step begins.
@@ -144,7 +149,7 @@ class DenseWorkload final : public Workload {
   std::size_t slot_ = 0;
 };
 
-class DenseVariant final : public Variant {
+class DenseVariant : public Variant {
  public:
   DenseVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,
                const Options& options, MPI_Comm comm)
@@ -162,12 +167,47 @@ class DenseVariant final : public Variant {
   bool chooses() const override { return call_.chooses(); }
   bool ours() const override { return call_.compresses(); }
 
- private:
+ protected:
   const DenseWorkload& workload_;
   Call call_;
 };
 
+// Starts the sum, computes and tests by turns, and waits for it.
+class OverlapVariant final : public DenseVariant {
+ public:
+  OverlapVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,
+                 const Options& options, MPI_Comm comm, Work& work)
+      : DenseVariant(workload, method, point, options, comm),
+        interval_s_(options.test_interval_us * 1e-6),
+        work_(work) {}
+  void set_compute(double seconds) override {
+    tests_ = interval_s_ > 0 ? std::max(1L, std::lround(seconds / interval_s_)) : 1;
+    slice_s_ = seconds / static_cast<double>(tests_);
+  }
+  int call() override {
+    if (const int error = call_.start(workload_.send(), workload_.receive()); error != MPI_SUCCESS)
+      return error;
+    bool over = interval_s_ == 0;
+    for (long i = 0; i < tests_; ++i) {
+      work_(slice_s_);
+      if (over) continue;
+      if (const int error = call_.test(over); error != MPI_SUCCESS) return error;
+    }
+    return call_.wait();
+  }
+  void compute() override {
+    for (long i = 0; i < tests_; ++i) work_(slice_s_);
+  }
+
+ private:
+  double interval_s_, slice_s_ = 0;
+  long tests_ = 0;
+  Work& work_;
+};
+
 std::unique_ptr<Variant> DenseWorkload::variant(const MethodWord& method) {
+  if (method.compute_percent >= 0)
+    return std::make_unique<OverlapVariant>(*this, method, point_, all_.options, comm_, *all_.work);
   return std::make_unique<DenseVariant>(*this, method, point_, all_.options, comm_);
 }
 

@@ -14,6 +14,7 @@
 #include "bench/sync.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/own_comm.hpp"
 #include "mpi_quant/core/private_comm.hpp"
 
 namespace mq::bench {
@@ -31,11 +32,13 @@ std::byte byte_at(int rank, std::size_t i) {
 
 class LinkWorkload final : public Workload {
  public:
-  LinkWorkload(const Point& point, MPI_Comm comm, Waiting waiting)
+  // comm returns errors.
+  LinkWorkload(const Point& point, std::shared_ptr<const PrivateComm> comm, Waiting waiting)
       : bytes_(point.bytes()),
         out_(slot_for(kLinkBurst * bytes_)),
         in_(slot_for(kLinkBurst * bytes_)),
-        comm_(comm, waiting),
+        owner_(std::move(comm)),
+        comm_(owner_->handle, waiting),
         exchange_(comm_, never_, traffic_) {
     exchange_.make_room(std::size_t{2} * kLinkBurst);
     restore_input();
@@ -78,6 +81,7 @@ class LinkWorkload final : public Workload {
 
   std::size_t bytes_;
   Pool out_, in_;
+  std::shared_ptr<const PrivateComm> owner_;
   MpiComm comm_;
   const Deadline never_;
   Traffic traffic_;
@@ -109,9 +113,11 @@ class LinkCollective final : public Collective {
   std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override {
     const Result<Nodes> nodes = nodes_of(comm);
     const Waiting waiting = waiting_of(nodes.ok() ? nodes->ranks : point.ranks);
+    const auto own = std::make_shared<PrivateComm>();
+    if (!all_agree(split_off(comm, own->handle).ok(), comm)) return nullptr;
     std::unique_ptr<Workload> workload;
     try {
-      workload = std::make_unique<LinkWorkload>(point, comm, waiting);
+      workload = std::make_unique<LinkWorkload>(point, own, waiting);
     } catch (const std::bad_alloc&) {
     }
     if (!all_agree(workload != nullptr, comm)) workload.reset();

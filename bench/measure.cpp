@@ -39,6 +39,8 @@ class PointRun {
   struct Entry {  // a method
     std::unique_ptr<Variant> variant;
     std::string algorithm;  // of the MPI library's own reduction
+    int compute_percent = -1;
+    bool is_base = false;
     Outcome outcome;
     MPIQ_Stats before{};
     int error = MPI_SUCCESS;
@@ -73,6 +75,7 @@ class PointRun {
   std::vector<std::size_t> base_;
   Random random_;
   double began_s_ = 0;
+  double pure_s_ = 0;  // of --overlap: the time of the baseline without computation, in its warm-up
   std::optional<GlobalClock> clock_;  // set if a global clock is needed
   std::optional<Starter> starter_;
 };
@@ -91,6 +94,8 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
   entries_.resize(point.methods.size());
   for (std::size_t m = 0; m < entries_.size(); ++m) {
     entries_[m].algorithm = point.methods[m].algorithm;
+    entries_[m].compute_percent = point.methods[m].compute_percent;
+    entries_[m].is_base = point.methods[m].text == options_.baseline;
     entries_[m].variant = workload_.variant(point.methods[m]);
     if (std::string why = entries_[m].variant->unavailable(); !why.empty())
       fail(entries_[m], "skipped", std::move(why));
@@ -113,6 +118,11 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
                (after.decode_s - before.decode_s) / calls};
   if (clock_) s.start_s = clock_->at(s.start_s), s.end_s = clock_->at(s.end_s);
   s.end_s = s.start_s + (s.end_s - s.start_s) / calls;
+  if (entry.compute_percent > 0) {
+    const double start = now_s();
+    entry.variant->compute();
+    s.compute_s = now_s() - start;
+  }
   return s;
 }
 
@@ -163,7 +173,10 @@ void PointRun::check_guards(Entry& entry) {
   workload_.arm_guards();
 }
 
+// Calls without computation come first: the baseline's, or the first one's that is measured, tell how long to
+// compute. It is the same length for all methods, so that speed-ups are of equal work.
 void PointRun::warm_up(Entry& entry) {
+  if (entry.compute_percent > 0) entry.variant->set_compute(pure_s_ * entry.compute_percent / 100);
   LastCalls last;
   const double start = now_s();
   for (int go_on = 1; go_on != 0;) {
@@ -174,6 +187,10 @@ void PointRun::warm_up(Entry& entry) {
     const bool enough = last.steady() || n >= kMostWarmup || now_s() - start >= kMostWarmup_s;
     go_on = n < options_.warmup || !enough ? 1 : 0;
     PMPI_Bcast(&go_on, 1, MPI_INT, 0, sync_);
+  }
+  if (entry.compute_percent == 0 && (entry.is_base || pure_s_ == 0)) {
+    pure_s_ = last.median();
+    PMPI_Bcast(&pure_s_, 1, MPI_DOUBLE, 0, sync_);
   }
   agree_on_errors(entry, "warm-up");
   entry.outcome.batch = calls_of_batch(last.median());
@@ -236,6 +253,7 @@ void PointRun::reduce_batch(const std::vector<Sample>& mine) {
     o.t_span.push_back(r.t_span);
     o.skew_in.push_back(r.skew_in);
     o.valid.push_back(r.began == Began::in_time ? 1 : 0);
+    o.compute_s.push_back(r.compute_s);
     for (std::size_t p = 0; p < kPhases; ++p) o.phase_s[p].push_back(r.phase_s[p]);
     late += r.began == Began::late ? 1 : 0;
   }

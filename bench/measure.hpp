@@ -28,7 +28,8 @@ struct Outcome {
   std::vector<double> t_max, t_span, skew_in;
   std::vector<std::uint8_t> valid;
   std::vector<std::uint32_t> order;
-  std::vector<double> t_rank;  // with --keep-ranks: the times of all ranks, repetition by repetition
+  std::vector<double> compute_s;  // with --overlap: the computation of the call alone, of the slowest rank
+  std::vector<double> t_rank;     // with --keep-ranks: the times of all ranks, repetition by repetition
   std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; `other` is the rest of its time
   std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
   ResultErrors errors;

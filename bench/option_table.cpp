@@ -120,6 +120,13 @@ Status read_format(const std::string& text, Options& o) {
   o.keep_ranks = o.keep_ranks || o.format == Format::osu;
   return {};
 }
+Status read_overlap(const std::string& text, Options& o) {
+  constexpr int kMost = 10000;  // percent
+  MQ_TRY(take(parse_percents(text), o.overlap));
+  if (o.overlap.back() > kMost)
+    return bad(fmt::format("{} is more than {} percent", o.overlap.back(), kMost));
+  return {};
+}
 Status read_mode(const std::string& text, Options& o) {
   return take_second(text, "interleaved", "isolated", o.isolated);
 }
@@ -330,6 +337,13 @@ std::vector<OptionRow> make_table() {
       {kAll, "--mode", Text{"interleaved", read_mode}, "mode",
        "interleaved: methods of a point in turn, with paired speed-ups; isolated: one after the other",
        MQ_JSON(json_quote(o.isolated ? "isolated" : "interleaved"))},
+      {kAllreduce, "--overlap", Text{"", read_overlap}, "overlap",
+       "calls that do not block, with computation between start and end: its lengths in percent of the baseline's time without any, such as "
+       "50,100,200",
+       MQ_JSON(o.overlap.empty() ? "" : fmt::format("[{}]", fmt::join(o.overlap, ",")))},
+      {kAllreduce, "--test-interval", MQ_AT(test_interval_us), "test_interval_us",
+       "with --overlap: microseconds of computation between two tests of the request; 0: no tests", nullptr,
+       CLI::Range(0, 1 << 30), true},
       {kAll, "--keep-ranks", Flag{MQ_AT(keep_ranks)}, "keep_ranks",
        "store the time of every rank in every repetition"},
       {kAll, "-n,--iters", MQ_AT(iters), "iters",

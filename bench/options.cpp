@@ -31,6 +31,19 @@ Status check_method(const Options& o, const MethodWord& m) {
   return why.empty() ? Status{} : usage("--methods", fmt::format("{}: {}", m.text, why));
 }
 
+// A call that does not block has to be started as one.
+Status check_overlap(const Options& o) {
+  if (o.overlap.empty()) return {};
+  if (o.isolated)
+    return usage("--overlap", "a call is compared with itself, measured in turns: not with --mode isolated");
+  if (o.memory == Place::cuda) return usage("--overlap", "vectors are on the host: not with --memory cuda");
+  for (const MethodWord& m : o.methods)
+    if (!m.algorithm.empty())
+      return usage("--overlap",
+                   fmt::format("{}: MPI's algorithms of MPI_Iallreduce have other names", m.text));
+  return {};
+}
+
 // What options say of each other.
 Status check_together(const Options& o) {
   if (!o.model.empty() && find_model(o.model) == nullptr)
@@ -46,6 +59,7 @@ Status check_together(const Options& o) {
   if (o.format == Format::csv && (o.graph || o.phases))
     return usage("--format",
                  "csv is for programs: nothing else is printed, so --graph and --phases do not go with it");
+  MQ_TRY(check_overlap(o));
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};

@@ -81,6 +81,10 @@ struct Options {
   double point_time_s = 2;  // per method of a point
   bool check = true;
   bool shuffle = true;
+  // Calls that do not block: lengths of the computation between start and end, in percent of the baseline's time
+  // without any. Ascending, each once. Empty: calls that block.
+  std::vector<int> overlap;
+  int test_interval_us = 100;     // of that computation between two tests of the request; 0: no tests
   bool phases = false;            // print the phases; they are stored in any case
   Format format = Format::table;  // osu has keep_ranks set
   bool graph = false;             // draw times over sizes in characters, at the end
@@ -96,7 +100,10 @@ struct Options {
 
 // The text of the column `collective`.
 inline std::string_view collective_name(const Options& o) {
-  return o.is_link ? "link" : o.sparse ? "sparse_allreduce" : name(o.collective);
+  return o.is_link            ? "link"
+         : o.sparse           ? "sparse_allreduce"
+         : !o.overlap.empty() ? "iallreduce"
+                              : name(o.collective);
 }
 
 // Canonical JSON of everything that a result depends on. Files with different texts are never mixed. Output,

@@ -20,6 +20,7 @@ constexpr double kMicro = 1e6;
 // The collective as programs of the OSU Micro-Benchmarks call it. They have none of sparse vectors.
 const char* osu_name(const Options& o) {
   if (o.sparse) return "Sparse Allreduce";
+  if (!o.overlap.empty()) return "MPI Non-blocking Allreduce";
   switch (o.collective) {
     case mq::Collective::reduce_scatter: return "MPI Reduce_scatter";
     case mq::Collective::allgather: return "MPI Allgather";
@@ -35,9 +36,11 @@ bool has_time(const PointRow& r) {
 }
 
 // What rows of one picture have in common: the ranks, the type, and of sparse vectors the lists
-// ("density=0.01,...").
+// ("density=0.01,..."), of calls that do not block how long they compute.
 using Setting = std::tuple<int, std::string, std::string>;
 Setting setting_of(const PointRow& r) {
+  if (r.compute_percent > 0)
+    return {r.ranks, r.dtype.str(), fmt::format("computing {} %", r.compute_percent)};
   const std::string params = r.comp_params.str();
   const std::size_t lists =
       r.collective.str() == "sparse_allreduce" ? params.rfind("density=") : std::string::npos;
@@ -170,11 +173,27 @@ std::string graph_text(const std::vector<PointRow>& rows) {
   return text;
 }
 
+// A line of the table of a method, or a comment that says why there is none. Columns of osu_iallreduce: medians
+// of the slowest rank. All others are over ranks, see osu_text.
+std::string Output::osu_line(const Row& r) const {
+  const PointRow& row = r.row;
+  if (row.oversubscribed == 1) return fmt::format("# {}: more ranks than CPUs, no timing\n", row.bytes);
+  if (!has_time(row)) return fmt::format("# {}: {}: {}\n", row.bytes, row.status.str(), row.note.str());
+  if (!options_->overlap.empty())
+    return fmt::format("{:<10}{:>20.2f}{:>20.2f}{:>20.2f}{:>20.2f}\n", row.bytes, row.t_median_s * kMicro,
+                       row.t_compute_s * kMicro, row.t_pure_s * kMicro, row.overlap);
+  return fmt::format("{:<10}{:>20.2f}{:>20.2f}{:>20.2f}{:>12}\n", row.bytes, r.avg_s * kMicro,
+                     r.min_s * kMicro, r.max_s * kMicro,
+                     static_cast<std::int64_t>(row.reps) * std::max(row.batch, 1));
+}
+
 // Columns as osu_allreduce -f has them: each rank has the mean of its repetitions, and of these means there
-// are the mean, the least and the greatest over ranks.
+// are the mean, the least and the greatest over ranks. Of calls that do not block: as osu_iallreduce has them.
 std::string Output::osu_text() const {
   std::map<std::pair<Setting, std::string>, std::vector<const Row*>> tables;
-  for (const Row& r : rows_) tables[{setting_of(r.row), r.row.method.str()}].push_back(&r);
+  for (const Row& r : rows_)
+    if (r.row.compute_percent != 0)  // a column of the rows that compute
+      tables[{setting_of(r.row), r.row.method.str()}].push_back(&r);
   std::string text;
   for (auto& [key, rows] : tables) {
     const auto& [setting, method] = key;
@@ -184,19 +203,13 @@ std::string Output::osu_text() const {
     text +=
         fmt::format("\n# {} Latency Test, mpiq-bench {}, method {}, {} ranks, {}{}{}\n", osu_name(*options_),
                     build_info().version, method, ranks, dtype, lists.empty() ? "" : ", ", lists);
-    text += fmt::format("{:<10}{:>20}{:>20}{:>20}{:>12}\n", "# Size", "Avg Latency(us)", "Min Latency(us)",
-                        "Max Latency(us)", "Iterations");
-    for (const Row* r : rows) {
-      const PointRow& row = r->row;
-      if (row.oversubscribed == 1)
-        text += fmt::format("# {}: more ranks than CPUs, no timing\n", row.bytes);
-      else if (has_time(row))
-        text += fmt::format("{:<10}{:>20.2f}{:>20.2f}{:>20.2f}{:>12}\n", row.bytes, r->avg_s * kMicro,
-                            r->min_s * kMicro, r->max_s * kMicro,
-                            static_cast<std::int64_t>(row.reps) * std::max(row.batch, 1));
-      else
-        text += fmt::format("# {}: {}: {}\n", row.bytes, row.status.str(), row.note.str());
-    }
+    if (options_->overlap.empty())
+      text += fmt::format("{:<10}{:>20}{:>20}{:>20}{:>12}\n", "# Size", "Avg Latency(us)", "Min Latency(us)",
+                          "Max Latency(us)", "Iterations");
+    else
+      text += fmt::format("{:<10}{:>20}{:>20}{:>20}{:>20}\n", "# Size", "Overall(us)", "Compute(us)",
+                          "Pure Comm.(us)", "Overlap(%)");
+    for (const Row* r : rows) text += osu_line(*r);
   }
   return text;
 }

@@ -24,6 +24,7 @@ class Output {
     double avg_s, min_s, max_s;  // over ranks, of the mean of each rank's repetitions
   };
   std::string osu_text() const;
+  std::string osu_line(const Row& row) const;
   const Options* options_;
   std::vector<Row> rows_;
 };

@@ -88,18 +88,31 @@ Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text) {
   });
 }
 
-Result<std::vector<int>> parse_ranks(std::string_view text) {
-  auto ranks = parse_each<int>(text, [](const std::string& word) -> Result<int> {
+namespace {
+
+// Positive numbers, ascending, each once.
+Result<std::vector<int>> parse_numbers(std::string_view text, const char* what) {
+  auto numbers = parse_each<int>(text, [what](const std::string& word) -> Result<int> {
     int value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc{} || end != word.data() + word.size() || value < 1)
-      return bad(fmt::format("'{}' is not a number of ranks", word));
+      return bad(fmt::format("'{}' is not {}", word, what));
     return value;
   });
-  if (!ranks.ok()) return ranks;
-  std::sort(ranks->begin(), ranks->end());
-  ranks->erase(std::unique(ranks->begin(), ranks->end()), ranks->end());
-  return ranks;
+  if (!numbers.ok()) return numbers;
+  std::sort(numbers->begin(), numbers->end());
+  numbers->erase(std::unique(numbers->begin(), numbers->end()), numbers->end());
+  return numbers;
+}
+
+}  // namespace
+
+Result<std::vector<int>> parse_ranks(std::string_view text) {
+  return parse_numbers(text, "a number of ranks");
+}
+
+Result<std::vector<int>> parse_percents(std::string_view text) {
+  return parse_numbers(text, "a percentage from 1 on");
 }
 
 Result<std::vector<double>> parse_densities(std::string_view text) {

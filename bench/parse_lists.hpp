@@ -18,6 +18,7 @@ namespace mq::bench {
 Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);
 // "2,4,8"; the result is ascending and has each number once
 Result<std::vector<int>> parse_ranks(std::string_view text);
+Result<std::vector<int>> parse_percents(std::string_view text);  // "50,100"; likewise
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
 // How a reduction that is not this library's handles vectors in the memory of a GPU.
@@ -38,7 +39,10 @@ struct MethodWord {
   std::string algorithm;                    // of the MPI library's own reduction; "": the library chooses
   std::optional<SparseMethod> sparse = {};  // for lists; replaces all members above
   Dense dense = Dense::host;                // for methods that are not this library's
-  std::string plain_text() const;           // without #N
+  // Of --overlap: the computation between start and end of a call, in percent of the baseline's time without
+  // any; -1: a call that blocks.
+  int compute_percent = -1;
+  std::string plain_text() const;  // without #N
 };
 // What the methods of a list are for. Methods for lists are allowed only in a sweep over sparse vectors, and
 // schemes such as lowrank only where vectors are matrices.

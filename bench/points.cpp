@@ -106,6 +106,16 @@ Status add_sparse_points(const Options& o, int ranks, kernels::Element element, 
   return {};
 }
 
+// Each method without computation between start and end, and with each length of it.
+std::vector<MethodWord> with_computation(const Options& o, const std::vector<MethodWord>& methods) {
+  std::vector<int> percents{0};
+  percents.insert(percents.end(), o.overlap.begin(), o.overlap.end());
+  std::vector<MethodWord> all;
+  for (const int percent : percents)
+    for (const MethodWord& m : methods) all.emplace_back(m).compute_percent = percent;
+  return all;
+}
+
 Status add_dense_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
   auto sizes = sizes_of(o, element);
   if (!sizes.ok()) return sizes.status();
@@ -115,6 +125,7 @@ Status add_dense_points(const Options& o, int ranks, kernels::Element element, s
   for (const Size& s : *sizes) {
     auto methods = methods_at(o, element, s);
     if (!methods.ok()) return methods.status();
+    if (!o.overlap.empty()) *methods = with_computation(o, *methods);
     points.push_back({element, ranks, s.count, s.layer, s.alike, s.side, std::move(*methods)});
     points.back().number = static_cast<std::size_t>(&s - sizes->data());
   }
@@ -168,12 +179,16 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
   // mention lists, so that files from before there were sparse vectors can be continued.
   const std::string lists =
       o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();
+  const std::string computation = m.compute_percent < 0
+                                      ? std::string()
+                                      : fmt::format(R"("compute_percent":{},"test_interval_us":{},)",
+                                                    m.compute_percent, o.test_interval_us);
   return fmt::format(
-      R"({{"buffers":"{}","collective":"{}","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"({{"buffers":"{}","collective":"{}",{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
       R"("layer":{},"link":{},{}"memory":"{}","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
-      name(o.buffers), collective_name(o), p.count, json_quote(to_string(o.data)), name(p.element),
-      o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
+      name(o.buffers), collective_name(o), computation, p.count, json_quote(to_string(o.data)),
+      name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
       json_quote(m.text), mode(o), json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out",
       p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));
 }

@@ -14,16 +14,17 @@ std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clo
   const std::size_t n = mine.size();
   const int count = static_cast<int>(n);
   std::vector<TimeRank> critical(n);
-  std::vector<double> first(n), last_start(n), last_end(n), worst(n), phases(kOther * n, 0.0);
+  std::vector<double> first(n), last_start(n), last_end(n), worst(n), computing(n), phases(kOther * n, 0.0);
   for (std::size_t k = 0; k < n; ++k) {
     critical[k] = {mine[k].end_s - mine[k].start_s, rank};
     first[k] = -mine[k].start_s;
     last_start[k] = mine[k].start_s;
     last_end[k] = mine[k].end_s;
     worst[k] = static_cast<double>(mine[k].began);
+    computing[k] = mine[k].compute_s;
   }
   PMPI_Allreduce(MPI_IN_PLACE, critical.data(), count, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
-  for (auto* series : {&first, &last_start, &last_end, &worst})
+  for (auto* series : {&first, &last_start, &last_end, &worst, &computing})
     PMPI_Allreduce(MPI_IN_PLACE, series->data(), count, MPI_DOUBLE, MPI_MAX, comm);
   for (std::size_t k = 0; k < n; ++k)
     if (critical[k].rank == rank)
@@ -33,6 +34,7 @@ std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clo
   for (std::size_t k = 0; k < n; ++k) {
     Repetition& r = all[k];
     r.t_max = critical[k].t;
+    r.compute_s = computing[k];
     r.began = static_cast<Began>(static_cast<int>(worst[k]));
     if (global_clock) {
       r.t_span = last_end[k] + first[k];

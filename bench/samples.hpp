@@ -18,6 +18,7 @@ struct Sample {
   double start_s = 0, end_s = 0;  // on the global clock, if there is one
   Began began = Began::in_time;
   std::array<double, kOther> phase_s{};
+  double compute_s = 0;  // the computation of the call alone
 };
 
 struct Repetition {
@@ -25,6 +26,7 @@ struct Repetition {
   double t_span = kUnknown, skew_in = kUnknown;  // unknown without a global clock
   Began began = Began::in_time;                  // of the rank with the worst start; only in_time is valid
   std::array<double, kPhases> phase_s{};         // of the critical rank; `other` is the rest of its time
+  double compute_s = kUnknown;                   // maximum over ranks
 };
 
 // One repetition for each sample, the same on all ranks. Collective.

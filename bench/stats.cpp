@@ -141,4 +141,17 @@ Speedup paired_speedup(std::span<const double> base, std::span<const double> var
   return {std::exp(median_of_sorted(log_ratio)), std::exp(ci.lo), std::exp(ci.hi)};
 }
 
+Overlap overlap_of(std::span<const double> pure, std::span<const double> compute,
+                   std::span<const double> total) {
+  std::vector<double> percents;
+  for (std::size_t k = 0; k < std::min({pure.size(), compute.size(), total.size()}); ++k)
+    percents.push_back(100 * (pure[k] + compute[k] - total[k]) / std::min(pure[k], compute[k]));
+  std::sort(percents.begin(), percents.end());
+  const Interval interval = median_interval(percents, kConfidence);
+  const auto within = [](double percent) {
+    return std::isnan(percent) ? percent : std::clamp(percent, 0.0, 100.0);
+  };
+  return {within(median_of_sorted(percents)), within(interval.lo), within(interval.hi)};
+}
+
 }  // namespace mq::bench

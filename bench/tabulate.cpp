@@ -71,6 +71,8 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.feedback = !m.method.exact() && o.feedback;
   row.link = o.link;
   if (p.side > 0) row.matrix_side = static_cast<std::int64_t>(p.side);
+  row.compute_percent = m.compute_percent;
+  if (m.compute_percent >= 0) row.test_interval_us = o.test_interval_us;
   row.oversubscribed = c.oversubscribed;
   row.start_utc = c.start_utc;
   row.wall_s = c.wall_s;
@@ -171,17 +173,36 @@ void compare(PointRow& row, const Outcome& base, const Outcome& mine, int compar
   row.speedup_hi = s.hi;
 }
 
+// The method of a point with this name and the same computation between start and end; the end if it has none.
+std::size_t find_method(const Point& p, const std::string& text, int compute_percent) {
+  return static_cast<std::size_t>(std::find_if(p.methods.begin(), p.methods.end(),
+                                               [&](const MethodWord& m) {
+                                                 return m.text == text &&
+                                                        m.compute_percent == compute_percent;
+                                               }) -
+                                  p.methods.begin());
+}
+
+// pure: the same method without computation. Uses the blocks in which both began in time.
+void tell_overlap(PointRow& row, const Outcome& pure, const Outcome& mine) {
+  const auto both = [&](const std::vector<double>& series) { return chosen(series, pure.valid, mine.valid); };
+  const std::vector<double> alone = both(pure.t_max), computation = both(mine.compute_s);
+  row.t_pure_s = median(alone);
+  row.t_compute_s = median(computation);
+  const Overlap overlap = overlap_of(alone, computation, both(mine.t_max));
+  row.overlap = overlap.percent;
+  row.overlap_lo = overlap.lo;
+  row.overlap_hi = overlap.hi;
+}
+
 }  // namespace
 
 std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circumstances& c,
                                   std::vector<Outcome> outcomes) {
   std::vector<Measurement> all(outcomes.size());
-  const auto base =
-      static_cast<std::size_t>(std::find_if(p.methods.begin(), p.methods.end(),
-                                            [&](const MethodWord& m) { return m.text == o.baseline; }) -
-                               p.methods.begin());
-  const bool has_base = outcomes.size() > 1 && base < outcomes.size() && !valid_times(outcomes[base]).empty();
-  const int comparisons = static_cast<int>(outcomes.size()) - 1;
+  const auto bases = std::count_if(p.methods.begin(), p.methods.end(),
+                                   [&](const MethodWord& m) { return m.text == o.baseline; });
+  const int comparisons = static_cast<int>(p.methods.size()) - static_cast<int>(bases);
   for (std::size_t m = 0; m < all.size(); ++m) {
     PointRow& row = all[m].row;
     identify(row, o, p, p.methods[m], c);
@@ -193,6 +214,12 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
       all[m].exposed_s[phase] =
           median(chosen(outcomes[m].phase_s[phase], outcomes[m].valid, outcomes[m].valid));
     tell_busy_from_exposed(all[m], o);
+    const int computation = p.methods[m].compute_percent;
+    if (const std::size_t pure = find_method(p, p.methods[m].text, 0); computation > 0 && row.reps > 0)
+      tell_overlap(row, outcomes[pure], outcomes[m]);
+    const std::size_t base = find_method(p, o.baseline, computation);
+    const bool has_base =
+        outcomes.size() > 1 && base < outcomes.size() && !valid_times(outcomes[base]).empty();
     if (!has_base || row.reps == 0) continue;
     row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));
     compare(row, outcomes[base], outcomes[m], comparisons);

@@ -137,6 +137,14 @@ class Plots(Drawn):
     def test_error(self):
         self.assertEqual(self.columns(self.draw("error", self.file(sweep())), "err_rel_l2")[-1], (0.5,))
 
+    def test_overlap(self):
+        rows = [point(method, MIB, 1e-3, key=f"{method}-{percent}", collective="iallreduce", compute_percent=percent, test_interval_us=100,
+                      **(dict(overlap=percent / 4 + ours, overlap_lo=percent / 4, overlap_hi=percent / 4 + 2 * ours) if percent else {}))
+                for ours, method in ((10, "mpi"), (20, "bf16")) for percent in (0, 100, 200)]
+        drawn = self.columns(self.draw("overlap", self.file(rows)), "method", "computation", "overlap")
+        self.assertEqual(drawn, [("mpi", 1, 35), ("mpi", 2, 60), ("bf16", 1, 45), ("bf16", 2, 70)])
+        self.assertEqual(len(self.draw("time", self.file(rows, name="b.h5"))), 2, "the calls without computation")
+
     def test_paper(self):
         rows = [point("mpi", 4 * side * side, 1e-3, matrix_side=side, key=f"m{side}") for side in (64, 128)]
         self.assertEqual(self.columns(self.draw("paper", self.file(rows, True)), "matrix_side"), [(64,), (128,)])

@@ -62,7 +62,8 @@ def bad(rows):
 def name(key):
     """The name of a row, in as many words as the table has columns, and its other settings."""
     values = dict(zip(COLUMNS, key))
-    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"]) if w)
+    computing = f"computing {values['compute_percent']} %" if values["compute_percent"] > 0 else ""
+    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"], computing) if w)
     return [method, "in" if values["place"] == "in" else "", str(values["ranks"]), values["link"]]
 
 

@@ -10,7 +10,7 @@ from mpi_quant.results.schema import BEST_DENSE, COLLECTIVES, SIMULATED, SIMULAT
 
 FASTEST = "mpi/fastest"  # the name of the fastest of the MPI library's algorithms in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
-ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
+ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "model", "compute_percent", "test_interval_us")  # rows that differ in these must not be joined by a line
 TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
 # What mpiq-simulate tries for mpi, by collective.
 TRIED = {**dict.fromkeys(COLLECTIVES, "recursive doubling, halving and doubling, and a ring"),
@@ -29,7 +29,7 @@ LINK_METHODS = {"mpi/single", "mpi/burst"}
 
 class Selection:
     """The rows to draw, of all files, and what figures say about their origin. With `both` there may be measured and simulated
-    rows: the plot keeps them apart."""
+    rows: the plot keeps them apart. Calls that compute between start and end are in `overlapped`, and in `points` only if all rows are."""
 
     def __init__(self, results, where, title, baseline=None, both=False):
         for result in results:
@@ -43,6 +43,10 @@ class Selection:
         timed = np.isin(self.points["status"], TIMED) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())
         self.points = self.points[timed]
+        computing = self.points["compute_percent"] > 0
+        self.overlapped = self.points[computing]
+        if not computing.all():
+            self.points = self.points[~computing]
         if baseline == BEST_DENSE:
             self.points = one_dense(self.points)
         if len(self.points) == 0:

@@ -12,7 +12,7 @@ from mpi_quant.results import reader
 from mpi_quant.results.schema import ALLREDUCE, noun_of
 
 # The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
-READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases",
+READING = ("speedup", "time", "overlap", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases",
            "distribution", "launches", "ranks", "roofline")
 
 
