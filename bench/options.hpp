@@ -81,8 +81,8 @@ struct Options {
   double point_time_s = 2;  // per method of a point
   bool check = true;
   bool shuffle = true;
-  // Calls that do not block: lengths of the computation between start and end, in percent of the baseline's time
-  // without any. Ascending, each once. Empty: calls that block.
+  // Calls that do not block: lengths of the computation between start and end, in percent of the baseline's
+  // time without any. Ascending, each once. Empty: calls that block.
   std::vector<int> overlap;
   int test_interval_us = 100;     // of that computation between two tests of the request; 0: no tests
   bool phases = false;            // print the phases; they are stored in any case

@@ -173,8 +173,8 @@ std::string graph_text(const std::vector<PointRow>& rows) {
   return text;
 }
 
-// A line of the table of a method, or a comment that says why there is none. Columns of osu_iallreduce: medians
-// of the slowest rank. All others are over ranks, see osu_text.
+// A line of the table of a method, or a comment that says why there is none. Columns of osu_iallreduce:
+// medians of the slowest rank. All others are over ranks, see osu_text.
 std::string Output::osu_line(const Row& r) const {
   const PointRow& row = r.row;
   if (row.oversubscribed == 1) return fmt::format("# {}: more ranks than CPUs, no timing\n", row.bytes);
@@ -188,7 +188,8 @@ std::string Output::osu_line(const Row& r) const {
 }
 
 // Columns as osu_allreduce -f has them: each rank has the mean of its repetitions, and of these means there
-// are the mean, the least and the greatest over ranks. Of calls that do not block: as osu_iallreduce has them.
+// are the mean, the least and the greatest over ranks. Of calls that do not block: as osu_iallreduce has
+// them.
 std::string Output::osu_text() const {
   std::map<std::pair<Setting, std::string>, std::vector<const Row*>> tables;
   for (const Row& r : rows_)

@@ -173,7 +173,8 @@ void compare(PointRow& row, const Outcome& base, const Outcome& mine, int compar
   row.speedup_hi = s.hi;
 }
 
-// The method of a point with this name and the same computation between start and end; the end if it has none.
+// The method of a point with this name and the same computation between start and end; the end if it has
+// none.
 std::size_t find_method(const Point& p, const std::string& text, int compute_percent) {
   return static_cast<std::size_t>(std::find_if(p.methods.begin(), p.methods.end(),
                                                [&](const MethodWord& m) {

@@ -32,8 +32,8 @@ class Variant {
   virtual bool exact() const = 0;                 // the result must agree with the sum up to rounding
   virtual bool carries() const = 0;               // what one call leaves out is added to the next
   virtual bool chooses() const { return false; }  // it learns from calls what to do (`auto`)
-  // A call that does not block: it computes for so many seconds between start and end. Before this is called it
-  // does not compute.
+  // A call that does not block: it computes for so many seconds between start and end. Before this is called
+  // it does not compute.
   virtual void set_compute(double) {}
   virtual void compute() {}       // that computation alone
   virtual bool ours() const = 0;  // a method of this library, which promises equal replicas and counts bytes
