@@ -62,7 +62,7 @@ class Recipes(unittest.TestCase):
         tree = "".join(read(name) for name in ("CMakeLists.txt", "bench/CMakeLists.txt", "mpi_quant/CMakeLists.txt"))
         for path in FILES:
             for name in re.findall(r"CMAKE_DISABLE_FIND_PACKAGE_(\w+)", read(path)):
-                self.assertRegex(tree, rf"find_package\({name}\b(?![^)]*REQUIRED)", path)
+                self.assertTrue(re.search(rf"find_package\({name}\b(?![^)]*REQUIRED)", tree), (name, path))
 
     def test_sources_come_from_no_server(self):
         for path in FILES:
