@@ -63,6 +63,8 @@ foreach(source IN LISTS sources ITEMS ${WORK}/kernels/host/registry.cpp)
     list(APPEND OBJECTS ${name}.o)
   endif()
 endforeach()
+run("the inputs of tests do not compile" ${CXX} ${flags} -c tests/kernels/inputs.cpp -o inputs.o)
+list(APPEND OBJECTS inputs.o)
 foreach(test codec_test quality_test golden_test memory_test)
   run("${test} does not compile with a codec of CONTRIBUTING.md" ${CXX} ${flags} -DMQ_GOLDEN_FILE="golden.csv" ${OBJECTS} tests/kernels/${test}.cpp
     -o ${test} ${gtest} -pthread)
