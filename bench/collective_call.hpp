@@ -23,7 +23,7 @@ using MpiDisplacement = int;
 // what an unmodified program gets.
 int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
 
-// The program's own MPI_Iallreduce, likewise.
+// Starts MPI_Iallreduce, as mpi_sum() makes MPI_Allreduce.
 int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
                   MPI_Request* request);
 

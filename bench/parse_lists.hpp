@@ -18,7 +18,7 @@ namespace mq::bench {
 Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);
 // "2,4,8"; the result is ascending and has each number once
 Result<std::vector<int>> parse_ranks(std::string_view text);
-Result<std::vector<int>> parse_percents(std::string_view text);  // "50,100"; likewise
+Result<std::vector<int>> parse_percents(std::string_view text);  // "50,100"; ascending, each once
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
 // How a reduction that is not this library's handles vectors in the memory of a GPU.

@@ -64,8 +64,8 @@ struct Situation {
   // Of the communicator, once ask_ranks() was called. ranks: -1 if MPI does not tell.
   int ranks = 0;
   bool is_inter = false;
-  // Of a program's call: the state of its communicator, if it has one already. Null also where nobody needs
-  // it: of fewer than two ranks, and of an intercommunicator.
+  // For a program's call: the state of its communicator, if there is one already. Null for fewer than two
+  // ranks and for an intercommunicator, because their calls need none.
   CommState* known = nullptr;
   // From Knowledge::all_ranks on. The mutex of the state is held.
   const CallOptions* options = nullptr;

@@ -21,8 +21,9 @@ Plan of_rank_0(const PlanRow& row, Ranks ranks) {
   return row.make(ranks);
 }
 
-// Losses of plans that encode sums of some of the ranks. The error of such a sum is taken to be its share of
-// the ranks times that of the result, as if what the ranks bring were independent. `ranks` is at least 2.
+// Losses of plans that encode sums of some of the ranks. The vectors of the ranks are taken to be
+// independent. Then an encode of a sum of k of P ranks adds k/P of what an encode of the result adds. `ranks`
+// is at least 2.
 Losses ring_losses(int ranks) {
   const double p = ranks;
   return {1 / p, (p + 1) / 2 - 1 / p};  // sums of 2 to P ranks

@@ -3,7 +3,7 @@
     reframe -C SETTINGS.py -c mpiq_check.py -r
 
 Needs mpiq-bench in PATH, or a module with it (-M, or `modules` by -S). -S sets what a site chooses: -S ranks=8, -S methods=bf16,int8,
--S sizes=64K,16M. Times are seconds, and lower is better. A speed-up is that of a method over MPI's own function, measured in turns.
+-S sizes=64K,16M. Times are seconds, and lower is better. A speed-up compares a method with MPI's own function. Both are measured in turns.
 """
 # Copyright The mpi_quant authors
 # SPDX-License-Identifier: Apache-2.0
