@@ -246,6 +246,13 @@ class Knowledge(WithPolicies):
         self.assertTrue(first.startswith("65536 f32 @2 auto(error=feedback): onebit/allgather seconds=0.000111111 mpi=0.001 "), first)
         self.assertEqual({text.split(": ")[0].split(" ", 3)[3] for text in self.rules(rows, "--knowledge", "--error", "0")}, {"auto"})
 
+    def test_a_line_names_nodes_where_several_ranks_share_each_of_several(self):
+        for ranks, nodes, place in ((4, 1, "@4"), (4, 2, "@4 nodes=2"), (4, 4, "@4")):
+            shape = {"ranks": ranks, "nodes": nodes}
+            rows = dense(SIZES, **shape) + line("bf16", [FASTER] * 6, **shape)
+            places = {text.split(" auto")[0].split(" ", 2)[2] for text in self.rules(rows, "--knowledge", "--error", "0.02")}
+            self.assertEqual(places, {place}, shape)
+
     def test_without_a_dense_time_there_is_no_line(self):
         code, out, problem = self.run_policy(self.file(dense(SIZES) + line("bf16", [FASTER] * 6)), "--knowledge", "--where", "method=bf16")
         self.assertEqual((code, out), (1, ""))

@@ -50,6 +50,11 @@ class Group:
     why: str = ""
     is_simulated: bool = False
 
+    def place(self):
+        """What a knowledge file calls the ranks: "@16 nodes=4" where several share each of several nodes, else "@16"."""
+        nodes = int(self.points["nodes"].max(initial=0))  # _groups: all rows have the same
+        return f"@{self.ranks} nodes={nodes}" if 1 < nodes < self.ranks else f"@{self.ranks}"
+
     def windows(self):
         found = []
         for i, size in enumerate(self.sizes):
@@ -310,4 +315,4 @@ def knowledge_lines(groups, results, where, limit):
                 name = method if "/" in method else f"{method}/{rows['algorithm'][0]}"
                 seconds, calls = _seconds(rows, method, size), int(rows["reps"].sum())
                 remark = f"  # speed-up {verdict.ratio_words(point)}, {verdict.error_words(verdict.Candidate(method, [point], size, size))}"
-            yield f"{size} {group.dtype} @{group.ranks} {asked}: {name} seconds={seconds:.6g} mpi={base:.6g} margin={MARGIN:g} calls={calls}{remark}"
+            yield f"{size} {group.dtype} {group.place()} {asked}: {name} seconds={seconds:.6g} mpi={base:.6g} margin={MARGIN:g} calls={calls}{remark}"
