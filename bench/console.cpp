@@ -23,6 +23,19 @@ std::string gigabytes(double bytes_per_s) { return number(bytes_per_s / 1e9, "{:
 // The time that a method needs for setup, warm-up and checks, in addition to its point time.
 constexpr double kOverhead_s = 0.5;
 
+// What sizes count, where a rank does not give and get the whole vector.
+const char* sizes_of_parts(mq::Collective of) {
+  if (of == mq::Collective::reduce_scatter)
+    return "# reduce_scatter: the size counts the whole vector, which a rank gives; it gets a part\n";
+  if (of == mq::Collective::allgather)
+    return "# allgather: the size counts the whole vector, which a rank gets; it gives a part\n";
+  if (of == mq::Collective::bcast)
+    return "# bcast: the size counts the vector, which rank 0 gives and each rank gets\n";
+  if (of == mq::Collective::reduce)
+    return "# reduce: the size counts the vector, which a rank gives; rank 0 gets the sum\n";
+  return "";
+}
+
 }  // namespace
 
 void print_out(std::string_view text) {
@@ -74,19 +87,14 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                                           ? "every method gives every rank the values at all indices"
                                           : "kylix and fused give each rank the values at its own indices, "
                                             "the others all");
-  if (o.collective == mq::Collective::reduce_scatter)
-    text += "# reduce_scatter: the size counts the whole vector, which a rank gives; it gets a part\n";
-  if (o.collective == mq::Collective::allgather)
-    text += "# allgather: the size counts the whole vector, which a rank gets; it gives a part\n";
-  if (o.collective == mq::Collective::bcast)
-    text += "# bcast: the size counts the vector, which rank 0 gives and each rank gets\n";
-  if (o.collective == mq::Collective::reduce)
-    text += "# reduce: the size counts the vector, which a rank gives; rank 0 gets the sum\n";
+  text += sizes_of_parts(o.collective);
   if (!o.overlap.empty())
     text += fmt::format(
         "# iallreduce: computing N % of the baseline's time without computation, {}; time is that of all of it\n",
         o.test_interval_us > 0 ? fmt::format("a test every {} us of it", o.test_interval_us)
                                : std::string("no tests"));
+  if (!o.arrivals.empty())
+    text += "# arrival: how late ranks enter a call; time is from the last arrival to the last end\n";
   if (o.format == Format::osu) return print_out(text);
   text += "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n";
   text += fmt::format(
@@ -122,12 +130,14 @@ void print_row(const PointRow& r) {
     text += fmt::format("  computing {} % ({}): overlap {} % [{}, {}]", r.compute_percent,
                         duration(r.t_compute_s), number(r.overlap, "{:.0f}"), number(r.overlap_lo, "{:.0f}"),
                         number(r.overlap_hi, "{:.0f}"));
+  if (r.arrival.str() != to_string(Arrival{})) text += "  arrival " + r.arrival.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");
 }
 
 void print_phases(const Measurement& m) {
   if (m.row.compressor.str() == "none" || m.row.reps <= 0) return;
+  if (m.row.arrival.str() != to_string(Arrival{})) return;  // not known
   if (std::isnan(m.exposed_s[kOther])) {
     const bool known = !std::isnan(m.busy_s[kEncode]);
     print_out(fmt::format(
@@ -147,10 +157,11 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   std::string text;
   for (const Point& p : points) {
     largest = std::max(largest, p.bytes());
-    text += fmt::format("{:>12} {:>7} {:>10} {:>4} {:>6} {}{}{}\n", p.bytes(), human_size(p.bytes()), p.count,
-                        name(p.element), p.ranks, p.side > 0 ? fmt::format("{0} x {0}", p.side) : p.layer,
-                        p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "",
-                        o.sparse ? sparse_params(o, p) : "");
+    text += fmt::format(
+        "{:>12} {:>7} {:>10} {:>4} {:>6} {}{}{}{}\n", p.bytes(), human_size(p.bytes()), p.count,
+        name(p.element), p.ranks, p.side > 0 ? fmt::format("{0} x {0}", p.side) : p.layer,
+        p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "", o.sparse ? sparse_params(o, p) : "",
+        o.arrivals.empty() ? "" : "  arrival " + to_string(p.arrival));
   }
   std::size_t methods = 0, most_methods = 0;
   for (const Point& p : points) {

@@ -54,7 +54,7 @@ class PointRun {
   int calls_of_batch(double call_s) const;
   void share_batch();
   void run_batch(std::size_t blocks);
-  void reduce_batch(const std::vector<Sample>& mine);
+  void reduce_batch(std::vector<Sample> mine);
   std::size_t next_target(std::size_t done);
   std::string finished(const Entry& entry, std::size_t done, double now) const;
   void last_look(Entry& entry);
@@ -65,6 +65,7 @@ class PointRun {
 
   const Bench& bench_;
   const Options& options_;
+  const Point& point_;
   Workload& workload_;
   MPI_Comm sync_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
@@ -81,7 +82,7 @@ class PointRun {
 };
 
 PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm)
-    : bench_(bench), options_(bench.options), workload_(workload), random_(bench.order_seed) {
+    : bench_(bench), options_(bench.options), point_(point), workload_(workload), random_(bench.order_seed) {
   PMPI_Comm_dup(comm, &sync_);
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
@@ -109,6 +110,7 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
   const MpiAlgorithm chosen(entry.algorithm);
   Sample s;
   s.began = (*starter_)();
+  s.before_last_s = arrive(point_.arrival, rank_, size_, options_.data.seed, repetition);
   s.start_s = now_s();
   for (int i = 0; i < calls; ++i)
     if (const int error = entry.variant->call(); error != MPI_SUCCESS) entry.error = error;
@@ -116,6 +118,8 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
   const MPIQ_Stats after = entry.variant->stats();
   s.phase_s = {(after.encode_s - before.encode_s) / calls, (after.wait_s - before.wait_s) / calls,
                (after.decode_s - before.decode_s) / calls};
+  // What is waiting for a late rank, and what is the call's own, cannot be told apart.
+  if (point_.arrival != Arrival{}) s.phase_s.fill(kUnknown);
   if (clock_) s.start_s = clock_->at(s.start_s), s.end_s = clock_->at(s.end_s);
   s.end_s = s.start_s + (s.end_s - s.start_s) / calls;
   if (entry.compute_percent > 0) {
@@ -150,7 +154,7 @@ void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
 void PointRun::first_call(Entry& entry) {
   turn_ = 0;
   const Sample s = repeat(entry);
-  double t = s.end_s - s.start_s;
+  double t = s.time_s();
   PMPI_Allreduce(MPI_IN_PLACE, &t, 1, MPI_DOUBLE, MPI_MAX, sync_);
   entry.outcome.t_first_s = t;
   agree_on_errors(entry, "first call");
@@ -181,7 +185,7 @@ void PointRun::warm_up(Entry& entry) {
   const double start = now_s();
   for (int go_on = 1; go_on != 0;) {
     const Sample s = repeat(entry, 1, static_cast<std::size_t>(entry.outcome.warmup));
-    last.add(s.end_s - s.start_s);
+    last.add(s.time_s());
     ++entry.outcome.warmup;
     const int n = entry.outcome.warmup;
     const bool enough = last.steady() || n >= kMostWarmup || now_s() - start >= kMostWarmup_s;
@@ -198,9 +202,10 @@ void PointRun::warm_up(Entry& entry) {
 }
 
 // On rank 0: the number of calls for which the clock error is below 1 % of the time. In place it is always 1,
-// because each call would get the sum of the call before, which soon overflows.
+// because each call would get the sum of the call before, which soon overflows; and with --arrival, because
+// ranks are late for the first call of several only.
 int PointRun::calls_of_batch(double call_s) const {
-  if (options_.in_place) return 1;
+  if (options_.in_place || point_.arrival != Arrival{}) return 1;
   const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
   return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
 }
@@ -239,11 +244,12 @@ void PointRun::run_batch(std::size_t blocks) {
       living_[m]->outcome.order.push_back((*bench_.sequence)++);
     }
   }
-  reduce_batch(samples);
+  reduce_batch(std::move(samples));
 }
 
-void PointRun::reduce_batch(const std::vector<Sample>& mine) {
+void PointRun::reduce_batch(std::vector<Sample> mine) {
   const std::size_t methods = living_.size();
+  if (point_.arrival != Arrival{} && clock_) count_from_last_arrival(mine, sync_);
   const std::vector<Repetition> all = over_ranks(mine, clock_.has_value(), sync_);
   std::size_t late = 0;
   for (std::size_t k = 0; k < all.size(); ++k) {

@@ -111,6 +111,7 @@ Status read_buffers(const std::string& text, Options& o) {
 Status read_memory(const std::string& text, Options& o) {
   return take_word(text, {Place::host, Place::cuda}, o.memory);
 }
+Status read_arrivals(const std::string& text, Options& o) { return take(parse_arrivals(text), o.arrivals); }
 Status read_sync(const std::string& text, Options& o) {
   return take_word(text, {Sync::barrier, Sync::round, Sync::none}, o.sync);
 }
@@ -184,6 +185,12 @@ std::string quoted(const std::vector<MethodWord>& methods) {
 std::string range_json(const Options& o) {
   const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty() && o.layers_file.empty();
   return range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null";
+}
+
+std::string arrivals_json(const Options& o) {
+  std::vector<std::string> words;
+  for (const Arrival& arrival : o.arrivals) words.push_back(json_quote(to_string(arrival)));
+  return fmt::format("[{}]", fmt::join(words, ","));
 }
 
 std::string elements_json(const Options& o) {
@@ -334,6 +341,15 @@ std::vector<OptionRow> make_table() {
       {kAll, "--sync", Text{"barrier", read_sync}, "sync",
        "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left out; none: back to back",
        MQ_JSON(json_quote(name(o.sync)))},
+      {kVectors,
+       "--arrival",
+       Text{"", read_arrivals},
+       "arrival",
+       "how late ranks enter a call: together, uniform:US, exponential:US, one:US, ramp:US; times count from the last arrival, see "
+       "bench/README.md [together]",
+       arrivals_json,
+       {},
+       true},
       {kAll, "--mode", Text{"interleaved", read_mode}, "mode",
        "interleaved: methods of a point in turn, with paired speed-ups; isolated: one after the other",
        MQ_JSON(json_quote(o.isolated ? "isolated" : "interleaved"))},

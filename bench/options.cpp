@@ -44,6 +44,15 @@ Status check_overlap(const Options& o) {
   return {};
 }
 
+Status check_arrivals(const Options& o) {
+  if (o.arrivals.empty()) return {};
+  if (o.sync == Sync::none) return usage("--arrival", "ranks that start back to back are late by themselves");
+  if (!o.overlap.empty())
+    return usage("--arrival", "calls with computation after their start: not with --overlap");
+  if (o.memory == Place::cuda) return usage("--arrival", "vectors are on the host: not with --memory cuda");
+  return {};
+}
+
 // What options say of each other.
 Status check_together(const Options& o) {
   if (!o.model.empty() && find_model(o.model) == nullptr)
@@ -60,6 +69,7 @@ Status check_together(const Options& o) {
     return usage("--format",
                  "csv is for programs: nothing else is printed, so --graph and --phases do not go with it");
   MQ_TRY(check_overlap(o));
+  MQ_TRY(check_arrivals(o));
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};

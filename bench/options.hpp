@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/arrival.hpp"
 #include "bench/data.hpp"
 #include "bench/models.hpp"
 #include "bench/parse_lists.hpp"
@@ -72,9 +73,10 @@ struct Options {
 
   // How it is measured.
   Sync sync = Sync::barrier;
-  bool isolated = false;    // each method of a point is measured alone, not interleaved with the others
-  bool keep_ranks = false;  // store the time of every rank
-  int iters = 0;            // 0: as many as the stop rule asks for
+  std::vector<Arrival> arrivals;  // how late ranks are; each is a point of its own. Empty: together
+  bool isolated = false;          // each method of a point is measured alone, not interleaved with the others
+  bool keep_ranks = false;        // store the time of every rank
+  int iters = 0;                  // 0: as many as the stop rule asks for
   int warmup = 5;
   double rel_ci = 0.02;
   int min_reps = 20, max_reps = 10000;

@@ -36,7 +36,7 @@ bool has_time(const PointRow& r) {
 }
 
 // What rows of one picture have in common: the ranks, the type, and of sparse vectors the lists
-// ("density=0.01,..."), of calls that do not block how long they compute.
+// ("density=0.01,..."), of calls that do not block how long they compute, and how late ranks are.
 using Setting = std::tuple<int, std::string, std::string>;
 Setting setting_of(const PointRow& r) {
   if (r.compute_percent > 0)
@@ -44,7 +44,10 @@ Setting setting_of(const PointRow& r) {
   const std::string params = r.comp_params.str();
   const std::size_t lists =
       r.collective.str() == "sparse_allreduce" ? params.rfind("density=") : std::string::npos;
-  return {r.ranks, r.dtype.str(), lists == std::string::npos ? "" : params.substr(lists)};
+  std::string what = lists == std::string::npos ? "" : params.substr(lists);
+  if (r.arrival.str() != to_string(Arrival{}))
+    what += (what.empty() ? "arrival " : ", arrival ") + r.arrival.str();
+  return {r.ranks, r.dtype.str(), what};
 }
 
 std::string quoted(std::string text) {

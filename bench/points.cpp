@@ -132,6 +132,13 @@ Status add_dense_points(const Options& o, int ranks, kernels::Element element, s
   return {};
 }
 
+std::vector<Point> at_each_arrival(const std::vector<Arrival>& arrivals, const std::vector<Point>& points) {
+  std::vector<Point> all;
+  for (const Point& p : points)
+    for (const Arrival& arrival : arrivals) all.emplace_back(p).arrival = arrival;
+  return all;
+}
+
 std::vector<Point> one_method_each(const std::vector<Point>& points) {
   std::vector<Point> alone;
   for (const Point& p : points)
@@ -153,6 +160,7 @@ Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
       MQ_TRY(o.sparse ? add_sparse_points(o, ranks, element, points)
                       : add_dense_points(o, ranks, element, points));
   }
+  if (!o.arrivals.empty()) points = at_each_arrival(o.arrivals, points);
   if (o.isolated) points = one_method_each(points);
   if (o.shuffle) Random(o.data.seed).shuffle(points);
   return points;
@@ -183,11 +191,13 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
                                       ? std::string()
                                       : fmt::format(R"("compute_percent":{},"test_interval_us":{},)",
                                                     m.compute_percent, o.test_interval_us);
+  const std::string arrival =
+      p.arrival == Arrival{} ? std::string() : fmt::format(R"("arrival":"{}",)", to_string(p.arrival));
   return fmt::format(
-      R"({{"buffers":"{}","collective":"{}",{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"({{{}"buffers":"{}","collective":"{}",{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
       R"("layer":{},"link":{},{}"memory":"{}","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
-      name(o.buffers), collective_name(o), computation, p.count, json_quote(to_string(o.data)),
+      arrival, name(o.buffers), collective_name(o), computation, p.count, json_quote(to_string(o.data)),
       name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
       json_quote(m.text), mode(o), json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out",
       p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));

@@ -22,6 +22,7 @@ struct Point {
   SupportSpec support = {};              // for sparse vectors
   std::uint64_t stride = 1;              // for sparse vectors; elements at an index
   std::size_t number = 0;                // of the size among the sizes of the options, in their order
+  Arrival arrival = {};
   // The word that replaces {layer} in the path of a recording.
   std::string layer_word() const { return layer.empty() ? std::to_string(number) : layer; }
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }

@@ -4,6 +4,13 @@
 
 namespace mq::bench {
 
+void count_from_last_arrival(std::span<Sample> mine, MPI_Comm comm) {
+  std::vector<double> last(mine.size());
+  std::transform(mine.begin(), mine.end(), last.begin(), [](const Sample& s) { return s.start_s; });
+  PMPI_Allreduce(MPI_IN_PLACE, last.data(), static_cast<int>(last.size()), MPI_DOUBLE, MPI_MAX, comm);
+  for (std::size_t k = 0; k < mine.size(); ++k) mine[k].before_last_s = last[k] - mine[k].start_s;
+}
+
 std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clock, MPI_Comm comm) {
   struct TimeRank {
     double t;
@@ -16,7 +23,7 @@ std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clo
   std::vector<TimeRank> critical(n);
   std::vector<double> first(n), last_start(n), last_end(n), worst(n), computing(n), phases(kOther * n, 0.0);
   for (std::size_t k = 0; k < n; ++k) {
-    critical[k] = {mine[k].end_s - mine[k].start_s, rank};
+    critical[k] = {mine[k].time_s(), rank};
     first[k] = -mine[k].start_s;
     last_start[k] = mine[k].start_s;
     last_end[k] = mine[k].end_s;
@@ -53,8 +60,7 @@ std::vector<double> of_every_rank(std::span<const Sample> mine, MPI_Comm comm) {
   PMPI_Comm_size(comm, &size);
   const std::size_t n = mine.size(), ranks = static_cast<std::size_t>(size);
   std::vector<double> times(n), all(rank == 0 ? n * ranks : 0), by_sample(all.size());
-  std::transform(mine.begin(), mine.end(), times.begin(),
-                 [](const Sample& s) { return s.end_s - s.start_s; });
+  std::transform(mine.begin(), mine.end(), times.begin(), [](const Sample& s) { return s.time_s(); });
   const int count = static_cast<int>(n);
   PMPI_Gather(times.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0, comm);
   for (std::size_t i = 0; i < all.size(); ++i) by_sample[i % n * ranks + i / n] = all[i];

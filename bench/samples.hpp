@@ -18,7 +18,10 @@ struct Sample {
   double start_s = 0, end_s = 0;  // on the global clock, if there is one
   Began began = Began::in_time;
   std::array<double, kOther> phase_s{};
-  double compute_s = 0;  // the computation of the call alone
+  double compute_s = 0;      // the computation of the call alone
+  double before_last_s = 0;  // from the arrival of this rank to that of the last one (--arrival)
+  // The time of the call. A rank that was done before the last one arrived has less than 0.
+  double time_s() const { return end_s - start_s - before_last_s; }
 };
 
 struct Repetition {
@@ -28,6 +31,10 @@ struct Repetition {
   std::array<double, kPhases> phase_s{};         // of the critical rank; `other` is the rest of its time
   double compute_s = kUnknown;                   // maximum over ranks
 };
+
+// Makes times count from the arrival of the last rank, as the global clock has it. Without one they count
+// from when it should have arrived, after its own start. Collective.
+void count_from_last_arrival(std::span<Sample> mine, MPI_Comm comm);
 
 // One repetition for each sample, the same on all ranks. Collective.
 std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clock, MPI_Comm comm);

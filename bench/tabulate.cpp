@@ -65,6 +65,7 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.input_id = c.input_id;
   row.buffers = name(o.buffers);
   row.sync = name(o.sync);
+  row.arrival = to_string(p.arrival);
   row.mode = mode(o);
   row.launch = o.launch;
   row.block_order_seed = c.order_seed;

@@ -63,7 +63,8 @@ def name(key):
     """The name of a row, in as many words as the table has columns, and its other settings."""
     values = dict(zip(COLUMNS, key))
     computing = f"computing {values['compute_percent']} %" if values["compute_percent"] > 0 else ""
-    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"], computing) if w)
+    arrival = "" if values["arrival"] == "together" else f"arrival {values['arrival']}"
+    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"], computing, arrival) if w)
     return [method, "in" if values["place"] == "in" else "", str(values["ranks"]), values["link"]]
 
 

@@ -160,7 +160,7 @@ def empty_table(columns, rows):
 
 # The variables that tell rows apart, besides the launch and the input. Other differences were measured or follow from these.
 VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
-             "link", "count", "matrix_side", "compute_percent", "test_interval_us", "feedback", "buffers", "sync", "mode")
+             "link", "count", "matrix_side", "compute_percent", "test_interval_us", "feedback", "buffers", "sync", "mode", "arrival")
 
 
 def lists_of(comp_params):
