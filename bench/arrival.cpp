@@ -16,7 +16,7 @@ namespace {
 
 using Pattern = Arrival::Pattern;
 
-constexpr double kMostMicroseconds = 1e6, kMicro = 1e-6;
+constexpr double kMostMicroseconds = 1e6, kMicrosecond = 1e-6;
 constexpr double kTail = 10;  // an exponential delay is at most so many of its means
 
 struct Word {
@@ -78,7 +78,7 @@ std::vector<double> delays_s(const Arrival& arrival, int ranks, std::uint64_t se
                              std::uint64_t repetition) {
   std::vector<double> delays(static_cast<std::size_t>(ranks), 0.0);
   Random random(seed ^ Random(repetition).next());
-  const double most = arrival.scale_us * kMicro;
+  const double most = arrival.scale_us * kMicrosecond;
   switch (arrival.pattern) {
     case Pattern::together: break;
     case Pattern::uniform:

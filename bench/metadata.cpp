@@ -13,6 +13,7 @@
 #include <set>
 
 #include "bench/buffers.hpp"
+#include "bench/provenance.hpp"
 #include "kernels/codec.hpp"
 
 extern char** environ;
@@ -28,12 +29,6 @@ struct Answer {
   cpu_set_t cpus;
   std::uint64_t machine;
 };
-
-std::string first_line(const char* path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
 
 // The chosen word of "a [b] c". The kernel prints switches in this way.
 std::string bracketed(const std::string& text) {
@@ -78,6 +73,7 @@ NodeRow this_node() {
   if (cache > 0) node.llc_B = cache;
   std::array<double, 1> load{};
   if (getloadavg(load.data(), 1) == 1) node.load1 = load[0];
+  read_provenance(node);
   return node;
 }
 
@@ -103,6 +99,7 @@ Answer answer(MPI_Comm comm, const Gpu* gpu) {
   }
   unsigned cpu = 0, numa = 0;
   if (getcpu(&cpu, &numa) == 0) a.rank.numa = static_cast<std::int16_t>(numa);
+  a.rank.numa_policy = numa_policy();
   a.node = this_node();
   const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
   a.machine =

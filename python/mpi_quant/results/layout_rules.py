@@ -42,7 +42,7 @@ def _heads(file):
             yield None, f"attribute {where} config_json", "a JSON object", repr(run.text("config_json")[:40])
         for name, columns in schema.RUN_TABLES.items():
             if name in run.tables:
-                yield from table(f"{where}/{name}", run.tables[name], columns)
+                yield from table(f"{where}/{name}", run.tables[name], columns, schema.LATER_OF.get(name, ()))
             elif name not in schema.OPTIONAL_TABLES:
                 yield None, f"table {where}/{name}", "a table", "none"
         for name in ("created_utc", "updated_utc"):

@@ -79,13 +79,13 @@ def lone_algorithm(methods):
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
 DEFINITIONS = _places.of("bench/columns.def")
-_LINE = re.compile(r'^MQ_([A-Z]+)\((\w+)(?:<(\d+)>)?, (\w+), "(.*?)", "(.*)"\)\n')
+_LINE = re.compile(r'^MQ_([A-Z_]+)\((\w+)(?:<(\d+)>)?, (\w+), "(.*?)", "(.*)"\)\n')
 _KIND = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u64": "u8", "f64": "f8"}
 
 
 def definitions():
-    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, RANK, GPU; and GIVEN, the
-    columns of INPUT that texts have beside each row."""
+    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, NODE_LATER, RANK, RANK_LATER, GPU;
+    and GIVEN, the columns of INPUT that texts have beside each row."""
     parts = {}
     with open(DEFINITIONS, encoding="utf-8") as file:
         for line in filter(lambda line: line.startswith("MQ_"), file):
@@ -113,7 +113,10 @@ LATER = _types("LATER")
 # The run of a merged file that a row belongs to: /runs/<run>. Only mpiq merge writes it.
 RUN_COLUMN = {"run": np.dtype("i4")}
 
-INPUTS, EVENTS, ENV, NODES, RANKS = (_types(part) for part in ("INPUT", "EVENT", "ENV", "NODE", "RANK"))
+INPUTS, EVENTS, ENV = (_types(part) for part in ("INPUT", "EVENT", "ENV"))
+# Columns of the tables of a run that were added later.
+LATER_OF = {"nodes": _types("NODE_LATER"), "ranks": _types("RANK_LATER")}
+NODES, RANKS = ({**_types(part), **LATER_OF[name]} for part, name in (("NODE", "nodes"), ("RANK", "ranks")))
 GIVEN = tuple(_types("GIVEN"))  # beside each row of a text, as input_NAME
 GPUS = _types("GPU")  # only if vectors are in the memory of GPUs
 RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS, "gpus": GPUS}
