@@ -1,4 +1,5 @@
 # How programs under the preload library are compiled and run as tests.
+set(yielding LD_PRELOAD=$<TARGET_FILE:yielding_ucx>)
 
 # mpiq_program(NAME COMPILER OPTIONS...): compiled by a family's own compiler wrapper, as its users do; in a folder of its own,
 # for HDF5's leaves objects behind.
@@ -17,12 +18,17 @@ function(mpiq_program name compiler)
   add_custom_target(program_${name} ALL DEPENDS ${file})
 endfunction()
 
-# mpiq_preload_test(NAME FAMILY RANKS COMMAND...): run by the family's own launcher. COMMAND may begin with NAME=VALUE. Two
-# ranks count as one processor: most of the time they wait for the launcher.
+# mpiq_preload_test(NAME FAMILY RANKS COMMAND...): run by the family's own launcher. COMMAND may begin with NAME=VALUE. Ranks of
+# MPICH that wait let others run, behind what the test preloads itself.
 function(mpiq_preload_test name family ranks)
-  math(EXPR processors "(${ranks} + 1) / 2")
-  add_test(NAME preload_${name}_${family}_np${ranks} COMMAND ${mpiexec_${family}} -n ${ranks} env ${ARGN})
-  set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES LABELS mpi TIMEOUT 180 PROCESSORS ${processors})
+  set(command ${ARGN})
+  if(family STREQUAL mpich)
+    list(TRANSFORM command APPEND ":$<TARGET_FILE:yielding_ucx>" REGEX "^LD_PRELOAD=")
+    list(PREPEND command ${yielding})
+  endif()
+  add_test(NAME preload_${name}_${family}_np${ranks} COMMAND ${mpiexec_${family}} -n ${ranks} env ${command})
+  mpiq_processors(${ranks} preload_${name}_${family}_np${ranks})
+  set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES LABELS mpi TIMEOUT 180)
   if(family STREQUAL openmpi)
     set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES ENVIRONMENT "${openmpi_env}")
   endif()

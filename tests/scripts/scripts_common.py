@@ -1,6 +1,9 @@
 """What the tests of scripts/ share: where the scripts are, how to call one, a folder that goes away."""
+import contextlib
 import glob
+import importlib
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -28,10 +31,12 @@ def committed(pattern):
 
 
 def call(*command, env=None):
-    """Runs a program to its end. A Python script of scripts/ runs in a copy of this process: the imports take most of its time."""
+    """Runs a program to its end. A Python script of scripts/ runs in a copy of this process, which has imported what the script imports:
+    that takes most of the time of a script."""
     environment = {**os.environ, **(env or {})}
     if not is_python_script(command[0]):
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    import_command(command[0])
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
@@ -47,6 +52,20 @@ def is_python_script(path):
         return False
     with open(path, "rb") as file:
         return b"python" in file.readline()
+
+
+def import_command(path):
+    """Imports the command of mpiq that a script starts. Where that fails, the script says why."""
+    with open(path, encoding="utf-8") as file:
+        found = re.search(r'^mpiq_python\.start\("(\w+)"', file.read(), re.M)
+    backend = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = "Agg"  # as mpi_quant.__main__
+    with contextlib.suppress(ImportError):
+        if found:
+            importlib.import_module(f"mpi_quant.commands.{found[1]}")
+    del os.environ["MPLBACKEND"]
+    if backend is not None:
+        os.environ["MPLBACKEND"] = backend
 
 
 def run_script(command, environment, out, err):
