@@ -4,6 +4,5 @@ install(FILES ${tree}/bench/columns.def DESTINATION ${mpiq_data}/bench)
 install(DIRECTORY ${tree}/bench/sweeps DESTINATION ${mpiq_data}/bench)
 install(FILES ${tree}/results/reference/kernels.json DESTINATION ${mpiq_data}/results/reference)  # rates for simulate
 install(PROGRAMS ${tree}/scripts/lab ${tree}/scripts/version DESTINATION ${mpiq_data}/scripts)
-install(FILES ${tree}/slurm/cell.sbatch ${tree}/slurm/finish.sbatch DESTINATION ${mpiq_data}/slurm)
-install(FILES ${tree}/slurm/lib/job.sh DESTINATION ${mpiq_data}/slurm/lib)
+install(FILES ${tree}/slurm/job.sbatch DESTINATION ${mpiq_data}/slurm)
 install(DIRECTORY ${tree}/slurm/sites DESTINATION ${mpiq_data}/slurm)

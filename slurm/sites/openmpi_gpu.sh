@@ -8,6 +8,4 @@ link=infiniband
 python=python3
 out=${WORK:-.}/mpi_quant
 
-site_setup() {
-  export UCX_TLS=rc,cuda_copy,cuda_ipc,sm,self
-}
+site_setup() { export UCX_TLS=rc,cuda_copy,cuda_ipc,sm,self; }

@@ -277,7 +277,7 @@ class Wheel(unittest.TestCase):
                                                                                          recursive=True)]
         names = self.names()
         self.assertEqual(sorted(name for name in names if name.endswith(".py")), sorted(modules))
-        self.assertLessEqual({"mpi_quant/py.typed", "mpi_quant/data/bench/columns.def", "mpi_quant/data/slurm/cell.sbatch"}, set(names))
+        self.assertLessEqual({"mpi_quant/py.typed", "mpi_quant/data/bench/columns.def", "mpi_quant/data/slurm/job.sbatch"}, set(names))
         self.assertIn("Requires-Python: >=3.11", metadata)
         self.assertRegex(os.path.basename(self.wheel), rf"^mpi_quant-{VERSION}-{self.BASE}\.whl$")
 

@@ -29,7 +29,8 @@ class Names(unittest.TestCase):
         for command, name in names.items():
             path = os.path.join(ROOT, name)
             with open(path, encoding="utf-8") as file:
-                self.assertIn(f'mpiq_python.start("{command}", "{name}")\n', file.read())
+                words = 'name, "slurm/" + name' if command in command_line.SLURM else f'"{command}", "{name}"'
+                self.assertIn(f"mpiq_python.start({words})\n", file.read())
             self.assertTrue(os.access(path, os.X_OK), path)
 
     def test_no_help_of_the_tree_names_mpiq(self):

@@ -1,4 +1,4 @@
-"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, what it says, and
+"""Tests of slurm/job.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, what it says, and
 what the last job makes for slurm/collect.
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/scripts/slurm_cells_test.py
@@ -25,7 +25,7 @@ class Cells(WithFakes):
     def job(self, **env):
         slurm = {"SLURM_JOB_ID": "101", "SLURM_ARRAY_JOB_ID": "101", "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_NUM_NODES": "2",
                  "SLURM_JOB_NODELIST": "n[1-2]", "SECRET_TOKEN": "xyzzy"}
-        return self.call("bash", os.path.join(SLURM, "cell.sbatch"), self.run_folder, **{**slurm, **env})
+        return self.call("bash", os.path.join(SLURM, "job.sbatch"), self.run_folder, **{**slurm, **env})
 
     def expect(self, code, state, why, **env):
         done = self.job(**env)
@@ -62,13 +62,13 @@ class Cells(WithFakes):
         os.chmod(self.path("programs/mpiq-bench"), 0o755)
         self.settings(bin=self.path("programs"))
         self.expect(75, "failed", "did not come")
-        # cell.sbatch removes the file before the launch, so that the link has to come during it.
+        # the job removes the file before the launch, so that the link has to come during it.
         self.file("programs/mpiq-bench", f'#!/bin/sh\nln -sf /dev/full "{self.run_folder}/cells/{self.first}.exit"\nexit 75\n')
         self.expect(75, "failed", "did not come")
 
     def test_a_run_that_its_node_cannot_see(self):
-        for script in ("cell.sbatch", "finish.sbatch"):
-            done = self.call("bash", os.path.join(SLURM, script), self.path("nowhere"), SLURM_JOB_ID="101", SLURM_ARRAY_TASK_ID="0")
+        for task in ("0", ""):
+            done = self.call("bash", os.path.join(SLURM, "job.sbatch"), self.path("nowhere"), SLURM_JOB_ID="101", SLURM_ARRAY_TASK_ID=task)
             self.assertEqual(done.returncode, 74)
             self.assertRegex(done.stderr.strip().split("\n")[-1], r"^cannot read .*/nowhere/settings\.sh on .*: is it on a shared file system\?$")
 
@@ -127,7 +127,7 @@ class Cells(WithFakes):
         self.settings(modules="python/9")
         self.expect(69, "failed", "there is no 'module' command")
         self.settings(python="/none/python3")
-        done = self.call("bash", os.path.join(SLURM, "finish.sbatch"), self.run_folder, SLURM_JOB_ID="109")
+        done = self.call("bash", os.path.join(SLURM, "job.sbatch"), self.run_folder, SLURM_JOB_ID="109")
         self.assertEqual(done.returncode, 69)
         with open(os.path.join(self.run_folder, "outcome.txt"), encoding="utf-8") as file:
             outcome = file.read()
@@ -176,7 +176,7 @@ class Collected(WithFakes):
             self.file(f"run/state/{cell.name}.state", f"t\tdone\t101_{number}\tn1\t\n")
 
     def finish(self):
-        return self.call("bash", os.path.join(SLURM, "finish.sbatch"), self.run_folder, SLURM_JOB_ID="102")
+        return self.call("bash", os.path.join(SLURM, "job.sbatch"), self.run_folder, SLURM_JOB_ID="102")
 
     def collect(self, *words):
         return self.call(os.path.join(SLURM, "collect"), self.run_folder, *words)

@@ -4,6 +4,7 @@ Without --partial a run that has not come to its end is refused.
 Exits 0, 1 (not complete, or it could not be copied), 2 (usage).
 """
 import os
+import pathlib
 import shutil
 import tempfile
 import time
@@ -15,25 +16,22 @@ from mpi_quant.slurm.run_folder import Failed, Folder, parser_of, run
 
 
 def collect(options, work):
-    folder, made = Folder(options.run), os.path.join(work, "results")
-    record = folder.record()
-    if folder.is_done("finish"):
-        made = folder.path / "results"
-    elif options.partial:
-        cells = folder.cells()
+    folder = Folder(options.run)
+    record, cells, done = folder.record(), folder.cells(), folder.is_done("finish")
+    made = (folder.path if done else pathlib.Path(work)) / "results"
+    if not done and options.partial:
         there = [cell for cell in cells if folder.is_done(cell.name) or (folder.path / "cells" / (cell.name + ".h5")).exists()]
         print(f"{len(there)} of {len(cells)} cells have results")
         finishing.make(folder, there, made)
-    else:
+    elif not done:
         raise Failed(f"{folder.path} did not come to its end: {command_line.other('status')} says why; --partial takes what there is")
     number = record["job_name"].rpartition("-")[2]
     target = options.to or os.path.join(_places.tree() or "", "results", f"{time.strftime('%Y-%m-%d')}-{record['link']}-{number}")
-    names = sorted(os.listdir(made))
-    there = [name for name in names if os.path.exists(os.path.join(target, name))]
-    if there and not options.force:
-        raise Failed(f"{os.path.join(target, there[0])} exists: another --to, or --force")
+    paths = [os.path.join(target, name) for name in sorted(os.listdir(made))]
+    if (there := next(filter(os.path.exists, paths), None)) and not options.force:
+        raise Failed(f"{there} exists: another --to, or --force")
     shutil.copytree(made, target, dirs_exist_ok=True)
-    print("\n".join(os.path.join(target, name) for name in names))
+    print("\n".join(paths))
 
 
 def main(words):

@@ -18,23 +18,19 @@ def part(folder, name, job, queue, job_name):
     if not job:
         return WAITING, "not submitted"
     said, by, why = folder.state(name)
-    if by != job:
-        said = ""  # the word of an earlier submission does not explain this one
+    said = said if by == job else ""  # the word of an earlier submission does not explain this one
     state, reason, left, nodes = queue.get(job, ("", "", "", ""))
     if state == "PENDING":
         return WAITING, reason + (f"; {why}" if said == "left" else "")
     if said in (DONE, FAILED):
         return said, why
-    if state:
-        return RUNNING, f"on {nodes}, {left} left"
-    return ENDED, batch.fate(job, job_name)
+    return (RUNNING, f"on {nodes}, {left} left") if state else (ENDED, batch.fate(job, job_name))
 
 
 def details(cells, jobs, all_cells):
     """A line for each cell that runs or is in trouble, and one for each reason to wait; or a line for each cell."""
-    for name, (state, why) in cells.items():
-        if all_cells or state not in (DONE, WAITING):
-            yield f"  {name:<28} {state:<8} {jobs.get(name, ''):<12} {why}".rstrip()
+    yield from (f"  {name:<28} {state:<8} {jobs.get(name, ''):<12} {why}".rstrip() for name, (state, why) in cells.items()
+                if all_cells or state not in (DONE, WAITING))
     reasons = collections.Counter(why for state, why in cells.values() if state == WAITING and not all_cells)
     yield from (f"  {number} waiting: {why}" for why, number in reasons.most_common())
 

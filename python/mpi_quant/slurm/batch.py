@@ -1,5 +1,4 @@
-"""The requests to Slurm, and its answers. All jobs of a run have one name, which no other job has: numbers come again when a
-controller is set up anew."""
+"""The requests to Slurm, and its answers. All jobs of a run have one name, which no other job has: numbers come again in a new controller."""
 import getpass
 import os
 import re
@@ -27,28 +26,26 @@ def ask(*words):
     return done.stdout
 
 
-def lines_if_any(*words):
-    """The lines that a command of Slurm prints; none if it fails."""
+def ask_if_any(*words):
+    """The output of a command of Slurm; "" if it fails."""
     try:
-        return ask(*words).splitlines()
+        return ask(*words)
     except Failed:
-        return []
+        return ""
 
 
 def config():
     """name -> value, from `scontrol show config`."""
-    pairs = (line.split("=", 1) for line in ask("scontrol", "show", "config").splitlines() if "=" in line)
-    return {name.strip(): value.strip() for name, value in pairs}
+    return dict(re.findall(r"^(\S+) *= *(.*?) *$", ask("scontrol", "show", "config"), re.M))
 
 
 def submit(words):
     """The number of the job that this sbatch command submits."""
-    answer = ask(*words)
-    # Some sites print a banner before it, or a remark behind it.
-    numbers = [line.strip() for line in answer.splitlines() if re.fullmatch(r"\s*[0-9]+(;\S+)?\s*", line)]
+    answer = ask(*words)  # where some sites print a banner before the number, or a remark behind it
+    numbers = re.findall(r"^\s*([0-9]+)(?:;\S+)?\s*$", answer, re.M)
     if not numbers:
         raise Failed(f"sbatch answered without the number of a job, which is cancelled if it exists: '{answer.strip()[-200:]}'")
-    return numbers[-1].split(";")[0]
+    return numbers[-1]
 
 
 def cancel_command(name):
@@ -63,11 +60,10 @@ def queue(name):
 
 def fate(job, name):
     """How a job ended that wrote nothing itself: by the controller, which knows it for some minutes, or by the accounting."""
-    words = [word for line in lines_if_any("scontrol", "-o", "show", "job", job) for word in line.split()]
-    shown = dict(word.split("=", 1) for word in words if "=" in word)
+    shown = dict(re.findall(r"(\S+?)=(\S*)", ask_if_any("scontrol", "-o", "show", "job", job)))
     if shown.get("JobName") == name:
         found = [shown.get("JobState", ""), shown.get("Reason", ""), shown.get("ExitCode", "")]
     else:
-        rows = lines_if_any("sacct", "-n", "-X", "-P", "-o", "State,ExitCode", "-j", job, "--name=" + name)
+        rows = ask_if_any("sacct", "-n", "-X", "-P", "-o", "State,ExitCode", "-j", job, "--name=" + name).splitlines()
         found = rows[-1].split("|") if rows else ["ended without a word, and Slurm no longer knows of it"]
     return f"{', '.join(word for word in found if word != 'None')}: see its log"

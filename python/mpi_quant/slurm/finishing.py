@@ -1,8 +1,6 @@
-"""Makes RUN/results of the cells of a run: merges, checks, draws. slurm/finish.sbatch starts it:
-python3 -m mpi_quant.slurm.finishing RUN.
-
-Prints only what went wrong. What the tools say goes to stderr.
-"""
+"""What the last job of a run starts (slurm/job.sbatch). `python3 -m mpi_quant.slurm.finishing results RUN` merges, checks and draws the cells of a run, and
+prints only what went wrong; what the tools say goes to stderr. `outcome RUN` prints what mpiq status does."""
+import collections
 import json
 import os
 import shutil
@@ -10,7 +8,7 @@ import statistics
 import sys
 
 from mpi_quant import _places
-from mpi_quant.commands import command_line
+from mpi_quant.commands import command_line, status
 from mpi_quant.slurm.run_folder import MAY_CHANGE, Failed, Folder, Refused
 
 ENDS = {"bench": ".h5", "kernels": ".json", "train": ".csv", "dropin": ".seconds"}  # of the file that each cell makes
@@ -24,11 +22,9 @@ def tool(name, *words, output=sys.stderr):
 def dropin_table(cells, files):
     """How long a program ran as it is, with advice and under a policy. The ratio of a variant is that of the medians, relative to
     the program as it is. The table has ranges, because a few launches have no interval."""
-    found = {}
+    found = collections.defaultdict(list)
     for cell, path in zip(cells, files):
-        with open(path, encoding="utf-8") as file:
-            key = (cell.nodes, cell.ranks_per_node, cell.options[0].partition("=")[2])
-            found.setdefault(key, []).append(float(file.read()))
+        found[cell.nodes, cell.ranks_per_node, cell.options[0].partition("=")[2]].append(float(path.read_text(encoding="utf-8")))
     yield "| nodes | ranks per node | variant | launches | median, s | least to most, s | plain / this |\n"
     yield "|---|---|---|---|---|---|---|\n"
     for (nodes, ranks, variant), seconds in sorted(found.items(), key=lambda pair: pair[0][:2]):
@@ -42,46 +38,39 @@ def make(folder, cells, target):
     """Fills the folder target, which is made anew, with the results of these cells and what each ran on."""
     if not cells:
         raise Failed(f"{folder.path}: no cell has results yet")
-
-    def at(name):
-        return os.path.join(target, name)
-
     record = folder.record()
-    files = [folder.path / "cells" / (cell.name + ENDS[record["kind"]]) for cell in cells]
+    kind, link = record["kind"], record["link"]
+    files = [folder.path / "cells" / (cell.name + ENDS[kind]) for cell in cells]
     shutil.rmtree(target, ignore_errors=True)
-    copy([folder.path / "plan.tsv", *folder.path.glob("cells/*.txt")], at("jobs"))
+    copy([folder.path / "plan.tsv", *folder.path.glob("cells/*.txt")], target / "jobs")
     # Without the folders of the user.
     told = {name: value for name, value in record.items() if name not in MAY_CHANGE}
     told["program_options"] = [os.path.basename(word) if os.path.isabs(word) else word for word in record["program_options"]]
-    with open(at("jobs/record.json"), "w", encoding="utf-8") as file:
-        json.dump(told, file, indent=1)
-    if record["kind"] == "bench":
-        merged = at(record["link"] + ".h5")
-        tool("merge", "-o", merged, *files)
-        tool("check", merged)
-        tool("report", merged, "-o", at("report.html"))
-    elif record["kind"] == "kernels":
-        shutil.copy(files[0], at("kernels.json"))
-        shutil.copy(files[0].with_suffix(".csv"), at("quality.csv"))
-        tool("plot", "roofline", at("kernels.json"), "-o", target)
-    elif record["kind"] == "train":
-        with open(at("train.md"), "w", encoding="utf-8") as table:
+    (target / "jobs/record.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+    if kind == "bench":
+        tool("merge", "-o", target / f"{link}.h5", *files)
+        tool("check", target / f"{link}.h5")
+        tool("report", target / f"{link}.h5", "-o", target / "report.html")
+    elif kind == "kernels":
+        shutil.copy(files[0], target / "kernels.json")
+        shutil.copy(files[0].with_suffix(".csv"), target / "quality.csv")
+        tool("plot", "roofline", target / "kernels.json", "-o", target)
+    elif kind == "train":
+        with open(target / "train.md", "w", encoding="utf-8") as table:
             tool("mnist_table", *files, output=table)
-        tool("plot", "training", *files, "--name", record["link"], "-o", target)
+        tool("plot", "training", *files, "--name", link, "-o", target)
     else:
-        with open(at("dropin.md"), "w", encoding="utf-8") as table:
-            table.writelines(dropin_table(cells, files))
-        # the reports of mpiq-run, and the seconds of each run
-        copy([*folder.path.glob("cells/*.json"), *files], at("reports"))
+        (target / "dropin.md").write_text("".join(dropin_table(cells, files)), encoding="utf-8")
+        copy([*folder.path.glob("cells/*.json"), *files], target / "reports")  # of mpiq-run, and the seconds of each run
 
 
 def copy(paths, target):
-    os.makedirs(target)
+    target.mkdir(parents=True)
     for path in paths:
         shutil.copy(path, target)
 
 
-def main(path):
+def results(path):
     folder = Folder(path)
     try:
         cells = folder.cells()
@@ -94,6 +83,6 @@ def main(path):
 
 
 if __name__ == "__main__":
-    if _places.tree():  # as finish.sbatch calls slurm/status
-        command_line.start_as("slurm/finish.sbatch")
-    main(sys.argv[1])
+    if _places.tree():
+        command_line.start_as("slurm/job.sbatch")
+    {"results": results, "outcome": lambda path: status.main([path])}[sys.argv[1]](sys.argv[2])

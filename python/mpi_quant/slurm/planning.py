@@ -1,11 +1,12 @@
-"""What mpiq submit would start: the experiments, their cells, and what the programs say about the options they are to get."""
+"""What mpiq submit would start: the experiments, their cells, and what the programs and the site say."""
 import argparse
+import collections
 import itertools
-import math
 import os
 import re
 import shutil
 import subprocess
+import sys
 import typing
 
 from mpi_quant import _places
@@ -15,7 +16,17 @@ from mpi_quant.sweep import sweep_files as sweeps
 
 MOST_CELLS = 10000  # their numbers are in one word of a command line
 UNIT_S = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
-PROGRAMS = {"bench": "mpiq-bench", "kernels": "mpiq-kernels", "train": "mpiq-train", "dropin": "mpiq-run"}
+LAUNCHERS = ("srun:pmi2", "srun:pmix", "srun:cray_shasta", "hydra", "openmpi")
+DEFAULTS = {"partition": "", "account": "", "qos": "", "constraint": "", "modules": "", "launcher": "srun:pmi2", "link": "", "out": ".",
+            "python": sys.executable, "small_partition": "", "sbatch_options": [], "srun_options": []}
+GONE = {"max_nodes": "sbatch --test-only says what a partition has", "min_free_mb": "a cell tries to write before it begins"}
+VARIABLES = ("HOME", "USER", "PATH", "LANG", "SCRATCH", "WORK")  # that a site may use: another of the login shell is no setting
+
+# Prints the known settings as NAME=VALUE, each ended by a zero byte; of a list, each word like that.
+READER = r"""
+source "$1" >&2 || exit 1
+for name in $2; do declare -n list=$name; for value in "${list[@]}"; do printf '%s=%s\0' "$name" "$value"; done; done
+"""
 
 
 class Experiment(typing.NamedTuple):
@@ -34,8 +45,7 @@ class Experiment(typing.NamedTuple):
 QUICK = ("--point-time=0.3", "--max-reps=40")
 TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--network=mlp:512x512", "--optimizer=sgd", "--rate=0.6",
          "--decay=0.7", "--batch=256", "--epochs=6")  # the same as in scripts/mnist
-# the same as in scripts/run: what an allreduce of long vectors does
-KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"
+KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"  # as in scripts/run: what an allreduce of long vectors does
 EXPERIMENTS = {
     "allreduce": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml"),
     "scaling": Experiment("bench", "bench/sweeps/scaling.toml", quick_options=QUICK),
@@ -50,15 +60,12 @@ EXPERIMENTS = {
 
 
 def sweep_of(experiment, options):
-    """The sweep of a bench experiment; None for others."""
-    if experiment.kind != "bench":
-        if options.sweep:
-            raise Refused("--sweep: only for experiments of mpiq-bench")
-        return None
-    try:
+    """The sweep of a bench experiment; an empty one for others."""
+    if experiment.kind == "bench":
         return sweeps.read(options.sweep or _places.of(options.quick and experiment.quick_sweep or experiment.sweep))
-    except sweeps.SweepError as problem:
-        raise Refused(str(problem)) from problem
+    if options.sweep:
+        raise Refused("--sweep: only for experiments of mpiq-bench")
+    return sweeps.Sweep("", "", {})
 
 
 def program_options(experiment, options):
@@ -115,9 +122,7 @@ def seconds(text):
 
 def cell_options(kind, sweep, policy):
     """The options in which cells differ: a tuple for each combination of their values."""
-    varied = sweep.varied if sweep else {}
-    if kind == "dropin":
-        varied = {"variant": ["plain", "advise", *(["policy"] if policy else [])]}
+    varied = {"variant": ["plain", "advise", *(["policy"] if policy else [])]} if kind == "dropin" else sweep.varied
     return list(itertools.product(*[[f"--{key}={value}" for value in values] for key, values in varied.items()]))
 
 
@@ -156,13 +161,14 @@ def check_methods(kind, options, policy, folder):
     if policy:
         ask(os.path.join(folder, "mpiq-run"), "--check-policy", "--policy", policy)
     if kind == "train":
-        methods = option_of(options, "--methods")[0]
-        ask(os.path.join(folder, "mpiq-bench"), "allreduce", "--sizes=64K", f"--methods={methods}", "--dry-run")
+        ask(os.path.join(folder, "mpiq-bench"), "allreduce", "--sizes=64K", f"--methods={option_of(options, '--methods')[0]}", "--dry-run")
 
 
 def expectation(sweep, combinations, options, bench):
-    """The seconds that mpiq-bench expects the longest cell to take, and its words; (0, "") where it does not start. Refuses options
-    that it refuses."""
+    """The seconds that mpiq-bench expects the longest cell to take, and its words; (0, "") where it does not start, or there is no
+    sweep. Refuses options that it refuses."""
+    if not sweep.path:
+        return 0, ""
     # A launch on several numbers of ranks. There is only one rank here, so that it speaks of one part of the launch.
     parts = [] if option_of(options, "--ranks")[0] else sweep.options.get("ranks", [])
     times, alone = (len(parts), ["--ranks=1"]) if isinstance(parts, list) and parts else (1, [])
@@ -176,7 +182,24 @@ def expectation(sweep, combinations, options, bench):
     return max(found)
 
 
-def limit(expected_s):
-    """The time limit of a cell, in minutes: half as much again, the harness's margin of a minute and one to start, in steps of
-    five minutes."""
-    return str(math.ceil((1.5 * expected_s + 120) / 300) * 5)
+def site_of(path):
+    """The settings of a site, which is a shell file that jobs source: name -> text or list of words. What the file leaves out has its default; path: '' for no file."""
+    if path and not os.path.isfile(path):
+        raise Refused(f"--site: no file '{path}': copy an example of slurm/sites/")
+    env = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    done = subprocess.run(["bash", "-c", READER, "site", path or os.devnull, " ".join([*DEFAULTS, *GONE])], env=env, check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode != 0:
+        raise Refused(f"{path}: {done.stderr.strip() or 'does not load'}")
+    found = collections.defaultdict(list)
+    for entry in done.stdout.split("\0")[:-1]:
+        name, value = entry.split("=", 1)
+        found[name].append(value)
+    for name in found.keys() & GONE:
+        raise Refused(f"{path}: {name} is no setting any more ({GONE[name]}): take it out")
+    site = {name: found.get(name, value) if isinstance(value, list) else found.get(name, [value])[0] for name, value in DEFAULTS.items()}
+    if site["launcher"] not in LAUNCHERS:
+        raise Refused(f"{path}: launcher={site['launcher']}: one of {', '.join(LAUNCHERS)}")
+    if not re.fullmatch(r"[A-Za-z0-9._-]{0,40}", site["link"]):
+        raise Refused(f"{path}: link={site['link']}: up to 40 letters, digits, dots, dashes")
+    return site

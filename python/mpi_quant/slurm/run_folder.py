@@ -4,11 +4,13 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import sys
 import typing
 
 from mpi_quant.commands import command_line
+from mpi_quant.sweep.sweep_files import SweepError
 
 # What may be different in record.json when a run goes on: results do not depend on it.
 MAY_CHANGE = {"job_name", "go_on", "root", "package", "bin", "python", "modules", "srun_options", "max_restarts", "program_folder"}
@@ -47,10 +49,6 @@ class Folder:
         except OSError as error:
             raise Refused(f"{self.path} is no folder of a run: {error}") from error
 
-    def write(self, name, text, mode="w"):
-        with open(self.path / name, mode, encoding="utf-8") as file:
-            file.write(text)
-
     def exists(self):
         return (self.path / "record.json").exists()
 
@@ -68,18 +66,24 @@ class Folder:
         """Refuses a folder that holds another run than this, or something else."""
         if self.exists():
             old = self.record()
-            other = sorted(key for key in {*record, *old} - MAY_CHANGE if record.get(key) != old.get(key))
-            if other:
+            if other := sorted(key for key in {*record, *old} - MAY_CHANGE if record.get(key) != old.get(key)):
                 raise Refused(f"--out: {self.path} holds another run (other {', '.join(other)}): choose another folder")
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise Refused(f"--out: {self.path} has something else in it: choose another folder")
 
-    def make(self, record, cells):
+    def make(self, record, cells, copies):
+        """Makes the folder, or that of a run which no job is left of. copies: name -> file that it gets a copy of, or "" or None."""
         for name in ("cells", "log", "state"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
-        self.write("settings.sh", settings_text(record))
-        self.write("plan.tsv", "".join("\t".join(map(str, [*cell[:4], *cell.options])) + "\n" for cell in cells))
-        self.write("record.json", json.dumps(record, indent=1) + "\n")  # last, because it makes the folder that of a run
+        for path in [*self.path.glob("cells/*.lock"), *self.path.glob("outcome.txt")]:  # locks of cells that were killed
+            path.unlink()
+        for name, path in copies.items():
+            if path:
+                shutil.copyfile(path, self.path / name)
+        plan = "".join("\t".join(map(str, [*cell[:4], *cell.options])) + "\n" for cell in cells)
+        # record.json last, because it makes the folder that of a run
+        for name, text in (("settings.sh", settings_text(record)), ("plan.tsv", plan), ("record.json", json.dumps(record, indent=1) + "\n")):
+            (self.path / name).write_text(text, encoding="utf-8")
 
     def cells(self):
         rows = [line.split("\t") for line in self.read("plan.tsv").splitlines()]
@@ -103,8 +107,7 @@ class Folder:
 
 def settings_text(record):
     """The record as assignments for bash."""
-    lines = ["# Written by mpiq submit; jobs source it.",
-             'if [ -f "$run/site.sh" ]; then source "$run/site.sh" >/dev/null; fi']
+    lines = ["# Written by mpiq submit; jobs source it.", 'if [ -f "$run/site.sh" ]; then source "$run/site.sh" >/dev/null; fi']
     lines += [f"{name}={shlex.quote(str(value))}" for name, value in record.items() if isinstance(value, (str, int))]
     lines += [f"{name}=({shlex.join(value)})" for name, value in record.items() if isinstance(value, list)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in record.get("env", {}).items()]
@@ -124,7 +127,7 @@ def run(parser, command, *words):
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as `| head` expects
     try:
         sys.exit(command(*words))
-    except Refused as problem:
+    except (Refused, SweepError) as problem:
         parser.error(str(problem))
     except (Failed, OSError) as problem:
         sys.exit(f"{parser.prog}: {problem}")
