@@ -84,6 +84,68 @@ TEST(Layout, whole_messages_are_one_segment_whose_chunks_are_nearly_equal) {
     }
 }
 
+// Of several vectors: the chunks follow each other, begin where a block of a vector begins, and are as long
+// as promised; what they hold of each vector covers it, with numbers for random numbers that no other block
+// has.
+void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_t block, bool whole) {
+  const Layout layout(ends, chunks, block, 4, whole);
+  std::size_t next = 0;
+  std::vector<std::size_t> at(ends.size());
+  for (std::size_t v = 1; v < ends.size(); ++v) at[v] = ends[v - 1];
+  std::set<std::size_t> numbers;
+  for (std::size_t s = 0; s < layout.segments(); ++s)
+    for (std::size_t c = 0; c < static_cast<std::size_t>(chunks); ++c) {
+      const Range range = layout.chunk(s, c);
+      ASSERT_EQ(range.begin, next);
+      ASSERT_LE(range.n, layout.max_chunk());
+      next += range.n;
+      std::size_t left = range.n;
+      layout.for_each_vector(range, [&](std::size_t v, Range part) {
+        ASSERT_GT(part.n, 0u);
+        ASSERT_EQ(part.begin, at[v]);
+        at[v] += part.n;
+        left -= part.n;
+        const std::size_t first = v == 0 ? 0 : ends[v - 1];
+        ASSERT_EQ((part.begin - first) % block, 0u) << "a block is not cut";
+        for (std::size_t i = part.begin; i < part.begin + part.n; i += block) {
+          ASSERT_EQ(layout.index_in(v, i) % block, 0u);
+          ASSERT_TRUE(numbers.insert(layout.index_in(v, i)).second);
+        }
+      });
+      ASSERT_EQ(left, 0u);
+    }
+  ASSERT_EQ(next, ends.back());
+  ASSERT_EQ(at, ends);
+  if (whole) {
+    ASSERT_EQ(layout.segments(), 1u);
+  }
+}
+
+TEST(Layout, several_vectors_are_cut_at_their_own_blocks_and_covered) {
+  const std::vector<std::vector<std::size_t>> all{{0},
+                                                  {1},
+                                                  {0, 0, 5, 5},
+                                                  {10, 20, 30, 40},
+                                                  {4096, 4096, 4097, 8192, 8192},
+                                                  {7, 7000, 7001, 500000},
+                                                  {1000000, 1000001},
+                                                  {3, 2051, 2052, 4100}};
+  for (const auto& ends : all)
+    for (const int chunks : {1, 2, 3, 7, 64})
+      for (const std::size_t block : {std::size_t{1}, std::size_t{32}, std::size_t{2048}})
+        for (const bool whole : {false, true}) expect_vectors(ends, chunks, block, whole);
+  std::vector<std::size_t> many;
+  for (std::size_t i = 0, end = 0; i < 1000; ++i) many.push_back(end += i * i % 97);
+  for (const int chunks : {1, 2, 5}) expect_vectors(many, chunks, 32, false);
+}
+
+// So many short vectors are one message to each other rank, not one for each of their blocks.
+TEST(Layout, many_short_vectors_are_one_segment) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 1; i <= 1000; ++i) ends.push_back(40 * i);
+  EXPECT_EQ(Layout(ends, 2, 2048, 4, false).segments(), 1u);
+}
+
 TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
   for (const std::size_t count : {(std::size_t{1} << 31) + 1, (std::size_t{1} << 40) + 12345,
                                   (std::size_t{1} << 62) + 1, (std::size_t{1} << 63) - 1})
