@@ -214,15 +214,13 @@ Status RunningCall::place_vectors() {
     VectorPlace place{first, vector.n, static_cast<const std::byte*>(vector.input()),
                       static_cast<std::byte*>(vector.recvbuf)};
     first += vector.n;
-    if (group.has_keys && rule.arrays > 0 && vector.n > 0) {
+    if (has_residual(vector)) {
       const Result<Residuals::Entry*> entry = state_.residuals.acquire(
           vector.key.view(), vector.n, reduction.element, static_cast<std::size_t>(rule.arrays));
       if (!entry.ok()) return entry.status();
       if ((*entry)->users > 0)
         return {Code::bad_argument,
-                "key "
-                " + std::string(vector.key.view()) + "
-                " is in use by a call in flight"};
+                "key \"" + std::string(vector.key.view()) + "\" is in use by a call in flight"};
       MQ_TRY((*entry)->move_to_host());
       entries_.push_back(*entry);
       place.residual = (*entry)->data();
@@ -235,7 +233,6 @@ Status RunningCall::place_vectors() {
     }
     places_.push_back(place);
   }
-  if (has_same(entries_)) return {Code::bad_argument, "MPIQ_Allreduce_group: two vectors have the same key"};
   reduction.vectors = places_;
   reduction.vector_ends = group.ends;
   return {};

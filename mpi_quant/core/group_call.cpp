@@ -1,7 +1,6 @@
 #include "mpi_quant/core/group_call.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -75,6 +74,15 @@ bool is_shared(std::vector<Place>& places) {
   return false;
 }
 
+Status check_keys(const GroupCall& group) {
+  std::vector<std::string_view> keys;
+  for (const GroupCall::Vector& vector : group.vectors) keys.push_back(vector.key.view());
+  std::sort(keys.begin(), keys.end());
+  const auto same = std::adjacent_find(keys.begin(), keys.end());
+  return same == keys.end() ? Status{}
+                            : bad_group("key \"" + std::string(*same) + "\" is that of two vectors");
+}
+
 }  // namespace
 
 Call group_call(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
@@ -120,13 +128,7 @@ Status check_group(const Call& call, kernels::Element element) {
     place(vector.recvbuf, true);
   }
   if (is_shared(places)) return bad_group("a result shares memory with another vector");
-  return {};
-}
-
-bool has_same(std::span<Residuals::Entry* const> entries) {
-  std::vector<Residuals::Entry*> sorted(entries.begin(), entries.end());
-  std::sort(sorted.begin(), sorted.end(), std::less<>());
-  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  return call.group->has_keys ? check_keys(*call.group) : Status{};
 }
 
 }  // namespace mq

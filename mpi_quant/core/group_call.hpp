@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "kernels/codec.hpp"
@@ -51,9 +50,7 @@ Call group_call(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, M
 Call call_of(const Call& call, std::size_t vector);
 
 // What check_arguments (running_call.hpp) is for other calls. No result may share memory with another vector,
-// and all vectors have to be in host memory. May throw std::bad_alloc.
+// no two vectors may have one key, and all vectors have to be in host memory. May throw std::bad_alloc.
 Status check_group(const Call& call, kernels::Element element);
-// Whether two of the entries are the same. May throw std::bad_alloc.
-bool has_same(std::span<Residuals::Entry* const> entries);
 
 }  // namespace mq

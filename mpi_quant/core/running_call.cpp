@@ -105,7 +105,7 @@ Status RunningCall::agreed(bool& moved) {
   const Heard& heard = agreement_.summary().maxima.heard;
   if (splits(agreement_.summary())) {
     disagree(decision_.chosen, heard);
-    forget_unused_key();
+    forget_unused_keys();
     decision_.leave_to_mpi(Reason::split);
     if (exact_ == Exact::here)
       stage_ = Stage::turn;
@@ -116,12 +116,12 @@ Status RunningCall::agreed(bool& moved) {
   if (agreed.ok() && !rehearsal_) {
     const bool follows = follows_choice(decision_);
     if (const auto why = hear(decision_.chosen, heard, follows, signature_.sequence)) {
-      forget_unused_key();
+      forget_unused_keys();
       decision_.leave_to_mpi(*why);
     }
   }
   if (!agreed.ok()) {
-    forget_unused_key();
+    forget_unused_keys();
     finish(local_error_.ok() ? agreed : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (decision_.method.exact() && exact_ == Exact::by_caller)) {
     finish({}, rehearsal_);
@@ -140,22 +140,27 @@ Status RunningCall::agreed(bool& moved) {
   return {};
 }
 
-// If the first call with a key fails, the key is not bound to the call's count and type.
-void RunningCall::forget_unused_key() {
+// If the first call with a key fails, the key is not bound to the call's count and type. entry_ and entries_
+// do not say which keys these are: acquiring may have failed after the residual was made.
+void RunningCall::forget_unused_keys() {
   if (call_.group == nullptr) return forget_unused_key(residual_name());
-  for (const GroupCall::Vector& vector : call_.group->vectors) forget_unused_key(vector.key.view());
+  release();  // the call fails, or MPI makes it: it uses no residual any more
+  for (const GroupCall::Vector& vector : call_.group->vectors)
+    if (has_residual(vector)) forget_unused_key(vector.key.view());
 }
 
 void RunningCall::forget_unused_key(std::string_view name) {
-  // Not those of for_each_entry: acquiring may have failed after the residual was made.
   Residuals::Entry* const e = state_.residuals.find(name);
-  int users = 0;
-  for_each_entry([&](const Residuals::Entry& entry) { users += &entry == e; });
-  if (e == nullptr || e->users != users) return;
+  if (e == nullptr || e->users != (entry_ != nullptr ? 1 : 0)) return;
   if (e->used) return e->shrink();
   state_.residuals.drop(name);
-  if (entry_ == e) entry_ = nullptr;
-  std::erase(entries_, e);
+  entry_ = nullptr;
+}
+
+// Whether a vector of several has a residual in this call.
+bool RunningCall::has_residual(const GroupCall::Vector& vector) const {
+  return !vector.key.empty() && vector.n > 0 && !decision_.method.exact() &&
+         decision_.method.memory_rule().arrays > 0;
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with

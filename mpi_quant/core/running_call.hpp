@@ -98,7 +98,7 @@ class RunningCall final : public InFlight {
     if (entry_ != nullptr) f(*entry_);
     for (Residuals::Entry* const entry : entries_) f(*entry);
   }
-  void forget_unused_key(std::string_view name);
+  bool has_residual(const GroupCall::Vector& vector) const;
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
@@ -112,7 +112,8 @@ class RunningCall final : public InFlight {
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
   Status settle_parameters();
-  void forget_unused_key();
+  void forget_unused_keys();
+  void forget_unused_key(std::string_view name);
   void drop_residual();
   void restart_residual();
   void finish(Status status, bool delivered);

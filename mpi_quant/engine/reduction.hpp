@@ -178,15 +178,13 @@ inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout
 // Bytes that the payload of any frame may take.
 inline std::size_t payload_bound(const Reduction& reduction, const Layout& layout) {
   if (reduction.vectors.empty()) return wire_bound(reduction, layout.max_chunk());
-  std::size_t most = 0;
-  for (std::size_t segment = 0; segment < layout.segments(); ++segment)
-    for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(reduction.plan->chunks); ++chunk) {
-      std::size_t bytes = 0;
-      layout.for_each_vector(layout.chunk(segment, chunk), [&](std::size_t, Range part) {
-        bytes += kLengthBytes + wire_bound(reduction, part.n);
-      });
-      most = std::max(most, bytes);
-    }
+  std::size_t most = kLengthBytes + wire_bound(reduction, layout.max_chunk());
+  layout.for_each_shared_chunk([&](Range chunk) {
+    std::size_t bytes = 0;
+    layout.for_each_vector(
+        chunk, [&](std::size_t, Range part) { bytes += kLengthBytes + wire_bound(reduction, part.n); });
+    most = std::max(most, bytes);
+  });
   return most;
 }
 // Bytes of a slot: the longest frame, including the header.

@@ -106,9 +106,9 @@ extern "C" {
  * same order. The first call makes a private communicator for the library's own messages. MPI has few of
  * them (MPICH about 2,000). If MPI has none left, the communicator stays without a private one until it is
  * freed, on all ranks. Then MPIQ_Allreduce is exact, or an error if a rank names a method or if the type is
- * a half type. MPI_Allreduce under the preload library is MPI's own. MPIQ_Factors_allreduce sums dense
- * matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM.
- * The error handler of comm does not see MPI's error.
+ * a half type; so is MPIQ_Allreduce_group. MPI_Allreduce under the preload library is MPI's own.
+ * MPIQ_Factors_allreduce sums dense matrices. Every other reduction of this library is an error.
+ * MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM. The error handler of comm does not see MPI's error.
  *
  * GPUs. The vectors of the functions from Allreduce to Requests, and the buffers of Residuals, may be in host
  * memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are
@@ -798,7 +798,7 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  *     OUT  recvbufs  recvbufs[i]: the sum of vector i, counts[i] elements
  *     IN   counts    elements of each vector, which may be 0; the same array on all ranks
  *     IN   keys      keys[i]: the name of vector i, as mpiq_key of Allreduce, another one for each; the same
- *                    array on all ranks. NULL: no vector has a residual
+ *                    array on all ranks. The names are copied. NULL: no vector has a residual
  *     IN   datatype, op, comm   as in MPIQ_Allreduce
  *     IN   info      mpiq_method, mpiq_op and mpiq_seed, or MPI_INFO_NULL
  *
@@ -808,8 +808,9 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  * the same residual.
  *
  * All ranks get identical bits. With plan allgather and a codec that rounds nothing at random, they are those
- * of one MPIQ_Allreduce for each vector. With other plans other ranks may add the parts of a vector, so the
- * losses of sums are in other places. Policies and MPIQ_Stats count the bytes of all vectors together.
+ * of one MPIQ_Allreduce for each vector. With other plans the bits differ from those, and so do residuals:
+ * an element may be added up, and its sum encoded, by another rank. What is said of losses holds as there.
+ * Policies and MPIQ_Stats count the bytes of all vectors together.
  *
  * Vectors are in host memory, with any alignment. A result shares no memory with another vector. Methods that
  * measure a vector before the call (such as "bound" with a relative bound) or keep estimates of it

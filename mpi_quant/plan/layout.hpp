@@ -101,6 +101,17 @@ class Layout {
       begin += n;
     }
   }
+  // Calls f(chunk) for chunks of several vectors. Each other chunk has elements of one vector only. A chunk
+  // may come more than once. Takes as long as there are vectors, however long these are.
+  template <class F>
+  void for_each_shared_chunk(const F& f) const {
+    const std::size_t all = segments_ * chunks_;
+    for (const std::size_t end : vectors_) {
+      if (end == 0 || end == count_) continue;
+      const std::size_t number = part_with(count_, all, end - 1), begin = cut(number);
+      if (const std::size_t next = cut(number + 1); next > end) f(Range{begin, next - begin});
+    }
+  }
   // The length of the longest chunk, or, of several vectors, a bound of it.
   std::size_t max_chunk() const {
     if (!ends_.empty()) return std::min(longest_, parts_of(blocks_, segments_) * block_);
@@ -117,6 +128,11 @@ class Layout {
   static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
     return whole / parts * part + std::min(part, whole % parts);
   }
+  // The part in which element `at` is.
+  static std::size_t part_with(std::size_t whole, std::size_t parts, std::size_t at) {
+    const std::size_t least = whole / parts, longer = whole % parts, end_of_longer = longer * (least + 1);
+    return at < end_of_longer ? at / (least + 1) : longer + (at - end_of_longer) / least;
+  }
   // Where a segment begins in a part.
   std::size_t begin_in(Range part, std::size_t segment) const {
     return std::min(part.n, share(parts_of(part.n, block_), segments_, segment) * block_);
@@ -126,7 +142,8 @@ class Layout {
     return static_cast<std::size_t>(std::upper_bound(vectors_.begin(), vectors_.end(), element) -
                                     vectors_.begin());
   }
-  // Where a chunk of several vectors begins, by its number in all segments.
+  // Where a chunk of several vectors begins, by its number in all segments: at the block in which its equal
+  // share of all elements begins. So the last element of a vector is in the chunk in whose share it is.
   std::size_t cut(std::size_t chunk) const {
     const std::size_t near = share(count_, segments_ * chunks_, chunk), vector = vector_at(near);
     if (vector == vectors_.size()) return count_;

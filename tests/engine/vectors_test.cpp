@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -24,7 +25,7 @@ constexpr std::array<std::size_t, 5> kLengths{3, 0, 5000, 64, 1};
 constexpr float kCanary = 77;
 
 // The steps of one rank of two by plan allgather: one chunk, which all vectors are in.
-class SeveralVectors : public testing::TestWithParam<const char*> {
+class FramesOfVectors : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     std::size_t first = 0;
@@ -90,7 +91,7 @@ class SeveralVectors : public testing::TestWithParam<const char*> {
   HostSteps steps_;
 };
 
-TEST_P(SeveralVectors, decode_to_what_each_gives_alone) {
+TEST_P(FramesOfVectors, decode_to_what_each_gives_alone) {
   ASSERT_EQ(decode(wire_), kernels::Decoded::ok);
   for (std::size_t i = 0; i < kLengths.size(); ++i) {
     const std::size_t n = kLengths[i];
@@ -109,7 +110,7 @@ TEST_P(SeveralVectors, decode_to_what_each_gives_alone) {
   }
 }
 
-TEST_P(SeveralVectors, payloads_of_another_length_are_refused) {
+TEST_P(FramesOfVectors, payloads_of_another_length_are_refused) {
   for (std::size_t n = 0; n < wire_.size(); n += 1 + n / 7) {
     const std::vector<std::byte> shorter(wire_.begin(), wire_.begin() + static_cast<std::ptrdiff_t>(n));
     EXPECT_EQ(decode(shorter), kernels::Decoded::malformed) << n << " bytes";
@@ -119,7 +120,7 @@ TEST_P(SeveralVectors, payloads_of_another_length_are_refused) {
   EXPECT_EQ(decode(longer), kernels::Decoded::malformed);
 }
 
-TEST_P(SeveralVectors, lengths_that_no_encode_writes_are_refused) {
+TEST_P(FramesOfVectors, lengths_that_no_encode_writes_are_refused) {
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}, ~std::uint64_t{7}}) {
     std::vector<std::byte> wrong = wire_;
@@ -129,7 +130,7 @@ TEST_P(SeveralVectors, lengths_that_no_encode_writes_are_refused) {
 }
 
 // Whatever arrives: what is read is in the payload, and what is written is in the results.
-TEST_P(SeveralVectors, any_bytes_are_read_and_nothing_is_written_elsewhere) {
+TEST_P(FramesOfVectors, any_bytes_are_read_and_nothing_is_written_elsewhere) {
   std::mt19937_64 random(3);
   for (int turn = 0; turn < 2000; ++turn) {
     std::vector<std::byte> wrong = wire_;
@@ -139,7 +140,7 @@ TEST_P(SeveralVectors, any_bytes_are_read_and_nothing_is_written_elsewhere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, SeveralVectors, testing::Values("raw", "onebit", "int8", "topk", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Codecs, FramesOfVectors, testing::Values("raw", "onebit", "int8", "topk", "bf16"));
 
 }  // namespace
 }  // namespace mq::test

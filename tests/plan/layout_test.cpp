@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -93,9 +94,16 @@ void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_
   std::vector<std::size_t> at(ends.size());
   for (std::size_t v = 1; v < ends.size(); ++v) at[v] = ends[v - 1];
   std::set<std::size_t> numbers;
+  std::map<std::size_t, std::size_t> shared;
+  layout.for_each_shared_chunk([&](Range range) { shared[range.begin] = range.n; });
   for (std::size_t s = 0; s < layout.segments(); ++s)
     for (std::size_t c = 0; c < static_cast<std::size_t>(chunks); ++c) {
       const Range range = layout.chunk(s, c);
+      std::size_t of_vectors = 0;
+      layout.for_each_vector(range, [&](std::size_t, Range) { ++of_vectors; });
+      if (of_vectors > 1) {
+        ASSERT_EQ(shared[range.begin], range.n);
+      }
       ASSERT_EQ(range.begin, next);
       ASSERT_LE(range.n, layout.max_chunk());
       next += range.n;
@@ -144,6 +152,24 @@ TEST(Layout, many_short_vectors_are_one_segment) {
   std::vector<std::size_t> ends;
   for (std::size_t i = 1; i <= 1000; ++i) ends.push_back(40 * i);
   EXPECT_EQ(Layout(ends, 2, 2048, 4, false).segments(), 1u);
+}
+
+// What is shared is found without a walk over all chunks, of which there are 2^40 here.
+TEST(Layout, vectors_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
+  const std::vector<std::size_t> ends{(std::size_t{1} << 50) + 3, (std::size_t{1} << 50) + 9,
+                                      std::size_t{1} << 58};
+  for (const int chunks : {1, 2, 1000}) {
+    const Layout layout(ends, chunks, 2048, 4, false);
+    const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
+    EXPECT_EQ(last.begin + last.n, ends.back());
+    EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4 + 2048);
+    std::vector<std::size_t> of_each;
+    layout.for_each_shared_chunk([&](Range chunk) {
+      EXPECT_LE(chunk.n, layout.max_chunk());
+      layout.for_each_vector(chunk, [&](std::size_t vector, Range) { of_each.push_back(vector); });
+    });
+    EXPECT_EQ(of_each, (std::vector<std::size_t>{0, 1, 2, 0, 1, 2})) << "found by two ends";
+  }
 }
 
 TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
