@@ -15,6 +15,7 @@
 #include "mpi_quant/core/estimates.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/running_call.hpp"
+#include "mpi_quant/engine/memory_steps.hpp"
 
 namespace mq {
 namespace {
@@ -33,7 +34,8 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
-  if (!element || call.count == 0) return {};                        // MPI_BOTTOM may be NULL
+  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (call.group != nullptr) return check_group(call, *element);
   if (call.parted != nullptr && call.parted->is_unusual) return {};  // MPI knows what its types mean
   const bool is_read = call.sendbuf == MPI_IN_PLACE;
   const std::string name = call.collective == Collective::bcast ? "buffer" : "recvbuf";
@@ -66,6 +68,7 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
   maxima_ = {.seed = decision.seed.value_or(env().ok() ? env()->seed : 0)};
   reduction_.residual = nullptr;
   entry_ = nullptr;
+  entries_.clear();
   const std::optional<kernels::Element> element = element_of(call_.datatype);
   Method& method = decision_.method;
   if (!method.exact() && method.plan == nullptr) {
@@ -110,6 +113,23 @@ void RunningCall::prepare_meeting(const Signature& signature, Status local_error
   maxima_.calls = calls;
 }
 
+// What the method cannot do with these elements, or without a key.
+Status RunningCall::check_method() const {
+  const Reduction& reduction = reduction_;
+  const kernels::MemoryRule& rule = *reduction.memory.rule;
+  if (outgrows_vectors(reduction))
+    return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
+                                    (reduction.memory.messages() > 1 ? ", in two messages," : "") +
+                                    " sends more than the vector, if that has elements of type " +
+                                    std::string(name(reduction.element))};
+  const bool has_key = !decision_.key.empty() || (call_.group != nullptr && call_.group->has_keys);
+  if (rule.ops != nullptr && !has_key && !from_program_)
+    return {Code::bad_argument,
+            "memory=" + std::string(rule.name) + " needs the name of " +
+                (call_.group != nullptr ? "each vector (keys)" : "the vector (info mpiq_key)")};
+  return {};
+}
+
 // Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
 // error.
 Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
@@ -133,18 +153,13 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
   reduction.parts = {};
+  reduction.vectors = {};
+  reduction.vector_ends = {};
   if (const PartedCall* const parted = call_.parted; parted != nullptr)
     reduction.parts = {parted->ends,   parted->input, parted->output,
                        parted->places, parted->moves, parted->root};
-  if (outgrows_vectors(reduction))
-    return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
-                                    (reduction.memory.messages() > 1 ? ", in two messages," : "") +
-                                    " sends more than the vector, if that has elements of type " +
-                                    std::string(name(*element))};
+  MQ_TRY(check_method());
   reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(*element, env()->isa) : nullptr;
-  if (rule.ops != nullptr && decision_.key.empty() && !from_program_)
-    return {Code::bad_argument,
-            "memory=" + std::string(rule.name) + " needs the name of the vector (info mpiq_key)"};
   reduction.input = static_cast<const std::byte*>(call_.input());
   // A rank that is not the root of a reduction may give any value as recvbuf.
   const bool has_output = call_.collective != Collective::reduce || call_.output_range().n > 0;
@@ -154,11 +169,13 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   reduction.divisor = call_.divisor;
   std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(planned.plan);
   reduction.threads = env()->threads;
-  MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
+  const bool is_group = call_.group != nullptr;  // of vectors in host memory
+  MQ_TRY(vectors_.locate(reduction, is_group ? DeviceRows{} : device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
   const kernels::Measures when = reduction.codec->measures(reduction.params);
   bool measures = when != kernels::Measures::nothing && !rehearsal_;
   // A rank may have no elements to send.
+  if (is_group) MQ_TRY(place_vectors());
   if (!decision_.key.empty() && input_of(reduction).n > 0) MQ_TRY(prepare_residual(when, measures));
   if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
@@ -167,8 +184,57 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   count_memory();
   MQ_TRY(std::move(prepared));
   if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.measured));
-  if (!rehearsal_) MQ_TRY(measure_feedback(reduction, vectors_, entry_, may_skip_, maxima_));
+  if (!rehearsal_ && !is_group) MQ_TRY(measure_feedback(reduction, vectors_, entry_, may_skip_, maxima_));
   execution_.prepare(reduction, scratch);
+  return {};
+}
+
+// What a codec or a rule measures of a whole vector before a call belongs to one vector.
+Status RunningCall::refuse_group() const {
+  const Method& method = decision_.method;
+  const auto refused = [](std::string_view name, const char* why) -> Status {
+    return {Code::bad_argument, "MPIQ_Allreduce_group: " + std::string(name) + " " + why};
+  };
+  if (method.codec->measures(method.params) != kernels::Measures::nothing)
+    return refused(method.codec->name, "with these parameters measures a vector before each call");
+  if (method.memory_rule().keeps_estimates)
+    return refused("memory=" + std::string(method.memory_rule().name), "keeps estimates of one vector");
+  return {};
+}
+
+// Finds the residuals of several vectors, and what the memory rule has to know of each of them.
+Status RunningCall::place_vectors() {
+  MQ_TRY(refuse_group());
+  const GroupCall& group = *call_.group;
+  Reduction& reduction = reduction_;
+  const kernels::MemoryRule& rule = *reduction.memory.rule;
+  places_.clear();
+  std::size_t first = 0;
+  for (const GroupCall::Vector& vector : group.vectors) {
+    VectorPlace place{first, vector.n, static_cast<const std::byte*>(vector.input()),
+                      static_cast<std::byte*>(vector.recvbuf)};
+    first += vector.n;
+    if (has_residual(vector)) {
+      const Result<Residuals::Entry*> entry = state_.residuals.acquire(
+          vector.key.view(), vector.n, reduction.element, static_cast<std::size_t>(rule.arrays));
+      if (!entry.ok()) return entry.status();
+      if ((*entry)->users > 0)
+        return {Code::bad_argument,
+                "key \"" + std::string(vector.key.view()) + "\" is in use by a call in flight"};
+      MQ_TRY((*entry)->move_to_host());
+      entries_.push_back(*entry);
+      place.residual = (*entry)->data();
+    }
+    if (reduction.memory.ops != nullptr && rule.measures(reduction.memory.params)) {
+      Reduction alone = reduction;
+      alone.input = place.input;
+      alone.count = place.n;
+      place.factor = memory_factor(alone);
+    }
+    places_.push_back(place);
+  }
+  reduction.vectors = places_;
+  reduction.vector_ends = group.ends;
   return {};
 }
 
@@ -263,6 +329,8 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
     signature_.element |= kPairs;
   if (element && call_.divisor != 1) signature_.element |= kMean;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
+  if (call_.group != nullptr && !method.exact() && method.memory_rule().arrays > 0)
+    signature_.key = call_.group->key_hash;
   if (from_program_)
     signature_.kind = kIntercepted;
   else if (decision_.chosen.calls != nullptr || decision_.chosen.lacks_memory)
@@ -273,6 +341,10 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
     signature_.kind = kNonblocking;
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
   if (!method.exact()) sign_method();
+  if (call_.group != nullptr) {
+    signature_.kind |= kGroupForm;
+    signature_.params_hash = with_parts(signature_.params_hash, call_.group->hash);
+  }
   if (call_.parted == nullptr) return;
   signature_.kind |= form_bits(call_.collective, call_.parted->counts.is_uneven());
   signature_.params_hash = with_parts(signature_.params_hash, call_.parted->hash);

@@ -42,6 +42,8 @@ Outcome without_messages(const Request& request, Status local_error) {
     facts =
         "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
     if (call.divisor != 1) facts += ", avg";
+    if (call.group != nullptr)
+      facts += ", MPIQ_Allreduce_group, counts #" + std::to_string(call.group->hash % 1000000);
     facts.push_back('\0');
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};

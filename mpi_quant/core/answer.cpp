@@ -24,6 +24,17 @@ bool is_empty_half(const Call& call) {
   return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
 }
 
+// MPI sums the vectors one after the other. After an error the other ranks still wait for the next ones.
+int answer_group(const Call& call) {
+  int first = MPI_SUCCESS;
+  for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
+    const Call one = call_of(call, i);
+    const int code = one.count == 0 ? MPI_SUCCESS : answer(one, {});
+    if (first == MPI_SUCCESS) first = code;
+  }
+  return first;
+}
+
 }  // namespace
 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
@@ -102,6 +113,7 @@ int exact_call(const Call& call, std::optional<kernels::Element> element) {
 int answer(const Call& call, const Outcome& outcome) {
   if (!outcome.status.ok() || outcome.delivered || is_empty_half(call))
     return raise(call.comm, outcome.status);
+  if (call.group != nullptr) return answer_group(call);
   const std::optional<kernels::Element> element = element_of(call.datatype);
   const int code = exact_call(call, element);
   if (code == MPI_SUCCESS && call.divisor != 1)

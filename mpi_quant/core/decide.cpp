@@ -204,6 +204,7 @@ void Situation::ask_auto(Chosen& into) {
   if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this) ||
       call.collective != Collective::allreduce)
     return;
+  if (call.group != nullptr) return;  // it would learn the times of other calls
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;
   } else if (state->policy.rules.chooses()) {

@@ -11,6 +11,7 @@
 
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/group_call.hpp"
 #include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/memory/control.hpp"
 #include "mpi_quant/memory/residuals.hpp"
@@ -29,6 +30,9 @@ struct Call {
   MPI_Comm comm;
   Collective collective = Collective::allreduce;
   const PartedCall* parted = nullptr;  // not null if parts of the vector belong to ranks
+  // Not null if the call is of several vectors: count is that of all, sendbuf is MPI_IN_PLACE and recvbuf
+  // null.
+  const GroupCall* group = nullptr;
   // What MPI gets in place of count and datatype, if the library counts reals and the caller did not. A null
   // type: MPI gets the same.
   struct Given {

@@ -1,6 +1,8 @@
 #include "mpi_quant/core/running_call.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/ticks.hpp"
@@ -28,10 +30,10 @@ RunningCall::~RunningCall() { state_.scratch.host_bytes -= held_bytes_; }
 void RunningCall::start() noexcept {
   signature_.sequence = state_.order.next_number();
   reduction_.call = hash_of(signature_);
-  if (entry_ != nullptr) {
-    ++entry_->users;
-    maxima_.calls = entry_->calls;
-  }
+  for_each_entry([&](Residuals::Entry& entry) {
+    ++entry.users;
+    maxima_.calls = std::max(maxima_.calls, entry.calls);
+  });
   stage_ = Stage::queued;
   position_ = {};
   entered_ = false;
@@ -103,7 +105,7 @@ Status RunningCall::agreed(bool& moved) {
   const Heard& heard = agreement_.summary().maxima.heard;
   if (splits(agreement_.summary())) {
     disagree(decision_.chosen, heard);
-    forget_unused_key();
+    forget_unused_keys();
     decision_.leave_to_mpi(Reason::split);
     if (exact_ == Exact::here)
       stage_ = Stage::turn;
@@ -114,12 +116,12 @@ Status RunningCall::agreed(bool& moved) {
   if (agreed.ok() && !rehearsal_) {
     const bool follows = follows_choice(decision_);
     if (const auto why = hear(decision_.chosen, heard, follows, signature_.sequence)) {
-      forget_unused_key();
+      forget_unused_keys();
       decision_.leave_to_mpi(*why);
     }
   }
   if (!agreed.ok()) {
-    forget_unused_key();
+    forget_unused_keys();
     finish(local_error_.ok() ? agreed : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (decision_.method.exact() && exact_ == Exact::by_caller)) {
     finish({}, rehearsal_);
@@ -138,12 +140,27 @@ Status RunningCall::agreed(bool& moved) {
   return {};
 }
 
-// If the first call with a key fails, the key is not bound to the call's count and type.
-void RunningCall::forget_unused_key() {
-  // Not entry_: acquiring may have failed after the residual was made.
-  Residuals::Entry* const e = state_.residuals.find(residual_name());
+// If the first call with a key fails, the key is not bound to the call's count and type. entry_ and entries_
+// do not say which keys these are: acquiring may have failed after the residual was made.
+void RunningCall::forget_unused_keys() {
+  if (call_.group == nullptr) return forget_unused_key(residual_name());
+  release();  // the call fails, or MPI makes it: it uses no residual any more
+  for (const GroupCall::Vector& vector : call_.group->vectors)
+    if (has_residual(vector)) forget_unused_key(vector.key.view());
+}
+
+void RunningCall::forget_unused_key(std::string_view name) {
+  Residuals::Entry* const e = state_.residuals.find(name);
   if (e == nullptr || e->users != (entry_ != nullptr ? 1 : 0)) return;
-  e->used ? e->shrink() : drop_residual();
+  if (e->used) return e->shrink();
+  state_.residuals.drop(name);
+  entry_ = nullptr;
+}
+
+// Whether a vector of several has a residual in this call.
+bool RunningCall::has_residual(const GroupCall::Vector& vector) const {
+  return !vector.key.empty() && vector.n > 0 && !decision_.method.exact() &&
+         decision_.method.memory_rule().arrays > 0;
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with
@@ -151,12 +168,12 @@ void RunningCall::forget_unused_key() {
 Status RunningCall::settle_parameters() {
   const Maxima& maxima = agreement_.summary().maxima;
   reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());
-  if (entry_ != nullptr) {
-    if (!reduction_.memory.rule->keeps_estimates) entry_->end_estimates();
-    entry_->used = true;
-    entry_->agreed_arrays = 0;
-    entry_->calls = maxima.calls + 1;
-  }
+  for_each_entry([&](Residuals::Entry& entry) {
+    if (!reduction_.memory.rule->keeps_estimates) entry.end_estimates();
+    entry.used = true;
+    entry.agreed_arrays = 0;
+    entry.calls = maxima.calls + 1;
+  });
   const kernels::Measures when = reduction_.codec->measures(reduction_.params);
   if (when == kernels::Measures::nothing) return {};
   reduction_.params = reduction_.codec->settle(reduction_.params, maxima.measured);
@@ -196,7 +213,7 @@ void RunningCall::finish(Status status, bool delivered) {
     took_of_program(decision_.chosen, outcome_.ran, seconds);
   const Reduction& r = reduction_;
   outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
-  if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
+  if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr && entries_.empty())
     outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size) / r.divisor;
   stage_ = Stage::done;
 }
@@ -218,13 +235,14 @@ void RunningCall::drop_residual() {
 // The call failed while it ran. Part of the residual may belong to a result that nobody got, so it becomes
 // zero. Other ranks may not have failed, so what all ranks know about the key stays.
 void RunningCall::restart_residual() {
-  if (entry_ == nullptr) return;
-  from_program_ ? drop_residual() : entry_->restart();
+  if (from_program_ && entry_ != nullptr) return drop_residual();
+  for_each_entry([](Residuals::Entry& entry) { entry.restart(); });
 }
 
 void RunningCall::release() noexcept {
-  if (entry_ != nullptr) --entry_->users;
+  for_each_entry([](Residuals::Entry& entry) { --entry.users; });
   entry_ = nullptr;
+  entries_.clear();
 }
 
 }  // namespace mq

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/answer.hpp"
@@ -86,8 +87,18 @@ class RunningCall final : public InFlight {
     done,
   };
   Status prepare_run(std::optional<kernels::Element> element);
+  Status check_method() const;
   Status prepare_residual(kernels::Measures when, bool& measures);
   Status place_residual();
+  Status refuse_group() const;
+  Status place_vectors();
+  // Calls f for each residual of the call.
+  template <class F>
+  void for_each_entry(const F& f) const {
+    if (entry_ != nullptr) f(*entry_);
+    for (Residuals::Entry* const entry : entries_) f(*entry);
+  }
+  bool has_residual(const GroupCall::Vector& vector) const;
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
@@ -101,7 +112,8 @@ class RunningCall final : public InFlight {
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
   Status settle_parameters();
-  void forget_unused_key();
+  void forget_unused_keys();
+  void forget_unused_key(std::string_view name);
   void drop_residual();
   void restart_residual();
   void finish(Status status, bool delivered);
@@ -118,6 +130,8 @@ class RunningCall final : public InFlight {
   std::string gather_name_;  // of the residual, if nothing is added up
   Residuals::Entry* entry_ =
       nullptr;  // of decision_.key; from prepare() to release(). Null: the call has none
+  std::vector<Residuals::Entry*> entries_;  // in place of entry_, of a call of several vectors
+  std::vector<VectorPlace> places_;         // of a call of several vectors
   Reduction reduction_;
   Signature signature_;
   Maxima maxima_;  // what this rank brings to the agreement

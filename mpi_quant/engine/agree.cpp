@@ -38,6 +38,7 @@ std::string_view word(Code code) {
 // The function of a call with parts, without the prefix.
 std::string_view parted_function(std::uint8_t form) {
   switch (form) {
+    case kGroupForm: return "Allreduce_group";
     case form_bits(Collective::reduce_scatter, false): return "Reduce_scatter_block";
     case form_bits(Collective::reduce_scatter, true): return "Reduce_scatter";
     case form_bits(Collective::allgather, false): return "Allgather";
@@ -110,7 +111,8 @@ std::string describe(const Signature& s) {
   const std::uint64_t parts = s.params_hash & kPartsMask;
   if (has_parts)
     method += is_rooted(s.kind) ? ", root " + std::to_string(parts)
-                                : ", recvcounts #" + std::to_string(parts % 1000000);
+                                : ((s.kind & ~kKindMask) == kGroupForm ? ", counts #" : ", recvcounts #") +
+                                      std::to_string(parts % 1000000);
   return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
          std::to_string(s.sequence);
 }

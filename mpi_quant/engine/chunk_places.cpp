@@ -50,82 +50,91 @@ void ChunkPlaces::start_segment(std::size_t segment) {
   std::fill(where_.begin(), where_.end(), Where::input);
 }
 
-std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
-  return accumulators_ +
-         static_cast<std::size_t>(reduction_->plan_index->accumulator[chunk]) * accumulator_bytes_;
+std::byte* ChunkPlaces::accumulator(const Step& step, const Piece& piece) const {
+  const auto number =
+      static_cast<std::size_t>(reduction_->plan_index->accumulator[static_cast<std::size_t>(step.chunk)]);
+  return accumulators_ + number * accumulator_bytes_ +
+         value_bytes(*reduction_, piece.range.begin - range(step).begin);
 }
 
-std::byte* ChunkPlaces::output(std::size_t chunk, Range range) const {
+std::byte* ChunkPlaces::output(const Step& step, const Piece& piece) const {
+  if (const VectorPlace* const vector = vector_of(piece))
+    return vector->output + (piece.range.begin - vector->first) * element_bytes_;
   const Parts& parts = reduction_->parts;
+  const auto chunk = static_cast<std::size_t>(step.chunk);
   const std::size_t at = parts.places.empty()
-                             ? range.begin - output_of(*reduction_).begin
-                             : parts.places[chunk] + (range.begin - layout_->part(chunk).begin);
+                             ? piece.range.begin - output_of(*reduction_).begin
+                             : parts.places[chunk] + (piece.range.begin - layout_->part(chunk).begin);
   return reduction_->output + at * element_bytes_;
 }
 
-std::byte* ChunkPlaces::residual(Range range) const {
-  return reduction_->residual + value_bytes(*reduction_, range.begin - input_of(*reduction_).begin);
+const std::byte* ChunkPlaces::input(const Piece& piece) const {
+  if (const VectorPlace* const vector = vector_of(piece))
+    return vector->input + (piece.range.begin - vector->first) * element_bytes_;
+  return reduction_->input + (piece.range.begin - input_of(*reduction_).begin) * element_bytes_;
 }
 
-kernels::NoiseIndex ChunkPlaces::noise(const Step& step) const {
-  return {reduction_->random_key, static_cast<std::uint64_t>(step.sum),
-          layout_->index(segment_, static_cast<std::size_t>(step.chunk)), reduction_->size};
+// Null: nothing is kept.
+std::byte* ChunkPlaces::residual(const Piece& piece) const {
+  const VectorPlace* const vector = vector_of(piece);
+  std::byte* const arrays = vector != nullptr ? vector->residual : reduction_->residual;
+  const std::size_t first = vector != nullptr ? vector->first : input_of(*reduction_).begin;
+  return arrays == nullptr ? nullptr : arrays + value_bytes(*reduction_, piece.range.begin - first);
 }
 
-// The current values of a chunk, in the compute type. If `half` is set, they must be widened from there
+kernels::NoiseIndex ChunkPlaces::noise(const Step& step, const Piece& piece) const {
+  const std::size_t index = reduction_->vectors.empty()
+                                ? layout_->index(segment_, static_cast<std::size_t>(step.chunk))
+                                : layout_->index_in(piece.vector, piece.range.begin);
+  return {reduction_->random_key, static_cast<std::uint64_t>(step.sum), index, reduction_->size};
+}
+
+// The current values of a piece, in the compute type. If `half` is set, they must be widened from there
 // first.
-const std::byte* ChunkPlaces::values(std::size_t chunk, Range range, const std::byte*& half) const {
-  if (where_[chunk] == Where::accumulator) return accumulator(chunk);
-  const std::byte* const stored =
-      where_[chunk] == Where::output
-          ? output(chunk, range)
-          : reduction_->input + (range.begin - input_of(*reduction_).begin) * element_bytes_;
+const std::byte* ChunkPlaces::values(const Step& step, const Piece& piece, const std::byte*& half) const {
+  const Where where = where_[static_cast<std::size_t>(step.chunk)];
+  if (where == Where::accumulator) return accumulator(step, piece);
+  const std::byte* const stored = where == Where::output ? output(step, piece) : input(piece);
   if (widened_ == nullptr) return stored;
   half = stored;
   return widened_;
 }
 
-ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const {
-  const Range range = this->range(step);
+ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, const Piece& piece, std::byte* wire) const {
   Encode encode;
-  encode.args.x = values(static_cast<std::size_t>(step.chunk), range, encode.half);
-  if (reduction_->residual != nullptr) {
-    encode.args.residual = residual(range);
-    encode.args.feedback = feedback_of(step);
-  }
+  encode.args.x = values(step, piece, encode.half);
+  encode.args.residual = residual(piece);
+  if (encode.args.residual != nullptr) encode.args.feedback = feedback_of(step);
   encode.widened = widened_;
-  encode.args.n = range.n;
+  encode.args.n = piece.range.n;
   encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
-  encode.args.noise = noise(step);
+  encode.args.noise = noise(step, piece);
   return encode;
 }
 
-ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<const std::byte> wire) {
-  const auto chunk = static_cast<std::size_t>(step.chunk);
-  const Range range = this->range(step);
+ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, const Piece& piece,
+                                        std::span<const std::byte> wire) const {
   const bool half = widened_ != nullptr;
   Decode decode;
   decode.args.wire = wire.data();
   decode.args.wire_bytes = wire.size();
-  decode.args.n = range.n;
+  decode.args.n = piece.range.n;
   decode.args.params = params_of(*reduction_, step);
-  decode.args.noise = noise(step);
+  decode.args.noise = noise(step, piece);
   decode.widened = widened_;
-  if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
-  decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output(chunk, range);
+  if (step.op == Op::decode_add) decode.args.base = values(step, piece, decode.half);
+  decode.args.x = !final ? accumulator(step, piece) : half ? widened_ : output(step, piece);
   decode.args.stream = final && !half && stream_ && reduction_->divisor == 1;
   if (final && half) {
-    decode.rounded = output(chunk, range);
+    decode.rounded = output(step, piece);
     // All ranks lose the same by rounding. One rank keeps the loss in its residual: the root, or, without
     // one, by number of the chunk. The sum of estimates is rounded anew in every call, so nothing is lost.
     const int root = reduction_->parts.root;
-    const int keeper = root != kNobody ? root : static_cast<int>(chunk) % reduction_->size;
-    if (reduction_->residual != nullptr && !reduction_->memory.keeps_estimates() &&
-        keeper == reduction_->rank)
-      decode.residual = residual(range);
+    const int keeper = root != kNobody ? root : step.chunk % reduction_->size;
+    if (!reduction_->memory.keeps_estimates() && keeper == reduction_->rank)
+      decode.residual = residual(piece);
   }
-  where_[chunk] = final ? Where::output : Where::accumulator;
   return decode;
 }
 

@@ -35,6 +35,12 @@ class ChunkPlaces {
     std::byte* residual = nullptr;
   };
 
+  // What one encode or decode handles: a chunk, or what it holds of one of several vectors.
+  struct Piece {
+    Range range;
+    std::size_t vector = 0;  // number in Reduction::vectors, if there are any
+  };
+
   // Bytes of memory that prepare() needs, a multiple of 64.
   static std::size_t memory_bytes(const Reduction& reduction, const Layout& layout);
   // memory must be at a 64-byte boundary. Allocates only for a plan with more chunks than any before.
@@ -44,17 +50,38 @@ class ChunkPlaces {
     return layout_->chunk(segment_, static_cast<std::size_t>(step.chunk));
   }
 
-  // What each step reads and writes. To be called in the order of the plan.
-  Encode encode(const Step& step, std::byte* wire) const;
-  Decode decode(const Step& step, bool final, std::span<const std::byte> wire);
+  // Calls f for each piece of the step's chunk, if the call is of several vectors.
+  template <class F>
+  void for_each_piece(const Step& step, const F& f) const {
+    layout_->for_each_vector(range(step), [&](std::size_t vector, Range part) { f(Piece{part, vector}); });
+  }
+  const VectorPlace* vector_of(const Piece& piece) const {
+    return reduction_->vectors.empty() ? nullptr : &reduction_->vectors[piece.vector];
+  }
+
+  // What each step reads and writes. To be called in the order of the plan. written(): once per decode, after
+  // the last piece.
+  Encode encode(const Step& step, const Piece& piece, std::byte* wire) const;
+  Decode decode(const Step& step, bool final, const Piece& piece, std::span<const std::byte> wire) const;
+  void written(const Step& step, bool final) {
+    where_[static_cast<std::size_t>(step.chunk)] = final ? Where::output : Where::accumulator;
+  }
+  // The same for a whole chunk.
+  Encode encode(const Step& step, std::byte* wire) const { return encode(step, {range(step)}, wire); }
+  Decode decode(const Step& step, bool final, std::span<const std::byte> wire) {
+    const Decode all = decode(step, final, {range(step)}, wire);
+    written(step, final);
+    return all;
+  }
 
  private:
   enum class Where : char { input, accumulator, output };
-  std::byte* accumulator(std::size_t chunk) const;
-  std::byte* output(std::size_t chunk, Range range) const;
-  std::byte* residual(Range range) const;
-  kernels::NoiseIndex noise(const Step& step) const;
-  const std::byte* values(std::size_t chunk, Range range, const std::byte*& half) const;
+  std::byte* accumulator(const Step& step, const Piece& piece) const;
+  std::byte* output(const Step& step, const Piece& piece) const;
+  const std::byte* input(const Piece& piece) const;
+  std::byte* residual(const Piece& piece) const;
+  kernels::NoiseIndex noise(const Step& step, const Piece& piece) const;
+  const std::byte* values(const Step& step, const Piece& piece, const std::byte*& half) const;
 
   const Reduction* reduction_ = nullptr;
   const Layout* layout_ = nullptr;

@@ -56,6 +56,8 @@ inline constexpr std::uint8_t kKindMask = (1U << kFormShift) - 1;
 constexpr std::uint8_t form_bits(Collective collective, bool is_uneven) {
   return static_cast<std::uint8_t>((2 * static_cast<unsigned>(collective) + is_uneven) << kFormShift);
 }
+// An allreduce of several vectors. The lower half of params_hash is then a hash of their counts.
+inline constexpr std::uint8_t kGroupForm = form_bits(Collective::allreduce, true);
 inline constexpr std::uint64_t kPartsMask = 0xffffffff;
 constexpr std::uint64_t with_parts(std::uint64_t params_hash, std::uint32_t parts) {
   return (params_hash & ~kPartsMask) | parts;

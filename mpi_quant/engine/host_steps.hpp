@@ -29,9 +29,12 @@ class HostSteps final : public Steps {
                   StepResult& result) override;
 
  private:
-  // codec(args): decodes the frame or the frames.
+  using Piece = ChunkPlaces::Piece;
+  kernels::Encoded encode_piece(const Step& step, const Piece& piece, std::byte* wire) const;
+  kernels::Encoded encode_vectors(const Step& step, std::byte* wire) const;
+  // codec(args, range, wires): decodes a piece of the frame or the frames.
   template <class Codec>
-  void decode_by(const Step& step, bool final, std::span<const std::byte> wire, StepResult& result,
+  void decode_by(const Step& step, bool final, std::span<const kernels::WireView> wires, StepResult& result,
                  const Codec& codec);
 
   const Reduction* reduction_ = nullptr;

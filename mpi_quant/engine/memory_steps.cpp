@@ -42,13 +42,14 @@ void for_each_part(const Reduction& reduction, const F& f) {
 
 }  // namespace
 
-kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n) {
+kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n,
+                            const VectorPlace* vector) {
   kernels::MemoryTile tile;
   tile.n = n;
   tile.params = reduction.memory.params;
-  tile.factor = reduction.memory.factor;
+  tile.factor = vector != nullptr ? vector->factor : reduction.memory.factor;
   tile.exact_restart = reduction.memory.exact_restart;
-  const std::size_t array_bytes = value_bytes(reduction, reduction.count);
+  const std::size_t array_bytes = value_bytes(reduction, vector != nullptr ? vector->n : reduction.count);
   for (int i = 0; i < reduction.memory.rule->arrays; ++i)
     tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;
   return tile;
@@ -69,15 +70,16 @@ void MemorySteps::prepare(const Reduction& reduction, std::byte* memory) {
   scratch_ = memory;
 }
 
-Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) const {
+Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args,
+                            const VectorPlace* vector) const {
   const CallFeedback& memory = reduction_->memory;
-  const bool own = applies_to(step);
+  const bool own = applies_to(step, args);
   if (own && memory.skipped_messages > 0 && memory.skipped_messages == memory.messages()) {
     stand(args);
     return {};
   }
   const auto encode_one = [&](const kernels::EncodeArgs& of, int message) {
-    return own ? encode_message(step, of, message) : ops_of(*reduction_, step).encode(of);
+    return own ? encode_message(step, of, message, vector) : ops_of(*reduction_, step).encode(of);
   };
   if (memory.messages() == 1) return encode_one(args, 0);
   kernels::EncodeArgs part = args;
@@ -99,7 +101,8 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) c
   return all;
 }
 
-Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs& args, int message) const {
+Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs& args, int message,
+                                    const VectorPlace* vector) const {
   const Reduction& reduction = *reduction_;
   const kernels::MemoryOps& rule = *reduction.memory.ops;
   const kernels::CodecOps& codec = ops_of(reduction, step);
@@ -110,7 +113,8 @@ Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs&
   // A chunk without elements is encoded too: some codecs write a header for it.
   for (std::size_t first = 0; first == 0 || first < args.n; first += most) {
     const std::size_t n = std::min(most, args.n - first);
-    kernels::MemoryTile tile = tile_at(reduction, static_cast<std::byte*>(args.residual) + first * size, n);
+    kernels::MemoryTile tile =
+        tile_at(reduction, static_cast<std::byte*>(args.residual) + first * size, n, vector);
     tile.x = static_cast<const std::byte*>(args.x) + first * size;
     tile.scratch = scratch_;
     tile.message = message;

@@ -30,16 +30,19 @@ class MemorySteps {
   // memory must be at a 64-byte boundary.
   void prepare(const Reduction& reduction, std::byte* memory);
   // Encodes a chunk. args: as for the codec; args.residual is the chunk's part of the rule's first array.
-  kernels::Encoded encode(const Step& step, const kernels::EncodeArgs& args) const;
+  // vector: whose elements these are, if the call is of several vectors; else null.
+  kernels::Encoded encode(const Step& step, const kernels::EncodeArgs& args,
+                          const VectorPlace* vector = nullptr) const;
   // Decodes a chunk. range: its elements in the vector. final: no later step writes them.
   kernels::Decoded decode(const Step& step, bool final, Range range, kernels::DecodeArgs args) const;
 
  private:
-  bool applies_to(const Step& step) const {
-    return reduction_->memory.ops != nullptr && reduction_->residual != nullptr &&
+  bool applies_to(const Step& step, const kernels::EncodeArgs& args) const {
+    return reduction_->memory.ops != nullptr && args.residual != nullptr &&
            step.feedback == StepFeedback::carry;
   }
-  kernels::Encoded encode_message(const Step& step, const kernels::EncodeArgs& args, int message) const;
+  kernels::Encoded encode_message(const Step& step, const kernels::EncodeArgs& args, int message,
+                                  const VectorPlace* vector) const;
   void stand(const kernels::EncodeArgs& args) const;
   kernels::Decoded decode_messages(const Step& step, const kernels::DecodeArgs& args) const;
 
@@ -49,8 +52,9 @@ class MemorySteps {
 
 // What the steps on a device share (device/rule_steps.hpp): a tile of n elements of the vector from the place
 // of `arrays` on, which points into the rule's first array; and the key of random numbers of the second
-// message of a payload.
-kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n);
+// message of a payload. vector: as in MemorySteps::encode.
+kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n,
+                            const VectorPlace* vector = nullptr);
 std::uint64_t second_of(std::uint64_t call);
 // The messages of a payload of a rule with two of them. Not ok: no encode writes it. The first one is at
 // kLengthBytes.

@@ -49,6 +49,17 @@ struct Parts {
   bool are_given() const { return !ends.empty() || root != kNobody; }
 };
 
+// One of several vectors that a call reduces together. Each of them begins with a new block, is encoded by
+// itself and has a residual of its own. The payload of a frame holds, for each vector of which the chunk has
+// elements, the length of its codes in kLengthBytes, and the codes.
+struct VectorPlace {
+  std::size_t first = 0, n = 0;  // its elements in all vectors, one after the other
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* residual = nullptr;  // the arrays of the memory rule, of n elements each; null: nothing is kept
+  double factor = 1;              // in place of CallFeedback::factor
+};
+
 // input and output hold count elements, unless `parts` says otherwise. They may be the same array but must
 // not overlap otherwise. residual holds the arrays of the memory rule one after the other, in elements of the
 // compute type. All pointers must outlive the execution.
@@ -65,6 +76,10 @@ struct Reduction {
   kernels::Element element = kernels::Element::f32;
   std::size_t count = 0;
   Parts parts;
+  // If the call is of several vectors: these, in place of the next three pointers, which are null, and where
+  // each of them ends. count is the elements of all. Only on the host, and not with estimates.
+  std::span<const VectorPlace> vectors;
+  std::span<const std::size_t> vector_ends;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // null: nothing is kept
@@ -151,15 +166,30 @@ inline Layout layout_of(const Reduction& reduction) {
   if (!reduction.parts.ends.empty())
     return Layout(reduction.parts.ends, reduction.codec->block(reduction.params), value_bytes(reduction, 1),
                   reduction.codec->whole(reduction.params));
+  if (!reduction.vector_ends.empty())
+    return Layout(reduction.vector_ends, reduction.plan->chunks, reduction.codec->block(reduction.params),
+                  value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
   return Layout(reduction.count, reduction.plan->chunks, reduction.codec->block(reduction.params),
                 value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
 }
 inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout) {
   return std::min(static_cast<std::size_t>(reduction.pipelines), layout.segments());
 }
+// Bytes that the payload of any frame may take.
+inline std::size_t payload_bound(const Reduction& reduction, const Layout& layout) {
+  if (reduction.vectors.empty()) return wire_bound(reduction, layout.max_chunk());
+  std::size_t most = kLengthBytes + wire_bound(reduction, layout.max_chunk());
+  layout.for_each_shared_chunk([&](Range chunk) {
+    std::size_t bytes = 0;
+    layout.for_each_vector(
+        chunk, [&](std::size_t, Range part) { bytes += kLengthBytes + wire_bound(reduction, part.n); });
+    most = std::max(most, bytes);
+  });
+  return most;
+}
 // Bytes of a slot: the longest frame, including the header.
 inline std::size_t slot_bytes_of(const Reduction& reduction, const Layout& layout) {
-  const std::size_t bound = wire_bound(reduction, layout.max_chunk());
+  const std::size_t bound = payload_bound(reduction, layout);
   return round_up(sizeof(FrameHeader) + bound, kHostLine);
 }
 

@@ -20,8 +20,8 @@
  *                              MPIQ_Get_version, MPIQ_PCONTROL
  *     Residuals                MPIQ_Residual_flush, _reset, _scale, _save, _restore, _list, _get, _put
  *     Sparse                   MPIQ_Sparse_allreduce, _init, _union
- *     Experimental             with MPIQ_EXPERIMENTAL: MPIQ_Factors_allreduce, MPIQ_Neighbor_mix,
- *                              MPIQ_Comm_meet, MPIQ_Comm_raise
+ *     Experimental             with MPIQ_EXPERIMENTAL: MPIQ_Allreduce_group, MPIQ_Factors_allreduce,
+ *                              MPIQ_Neighbor_mix, MPIQ_Comm_meet, MPIQ_Comm_raise
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MPI_QUANT_H
 #define MPI_QUANT_H
@@ -106,9 +106,9 @@ extern "C" {
  * same order. The first call makes a private communicator for the library's own messages. MPI has few of
  * them (MPICH about 2,000). If MPI has none left, the communicator stays without a private one until it is
  * freed, on all ranks. Then MPIQ_Allreduce is exact, or an error if a rank names a method or if the type is
- * a half type. MPI_Allreduce under the preload library is MPI's own. MPIQ_Factors_allreduce sums dense
- * matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM.
- * The error handler of comm does not see MPI's error.
+ * a half type; so is MPIQ_Allreduce_group. MPI_Allreduce under the preload library is MPI's own.
+ * MPIQ_Factors_allreduce sums dense matrices. Every other reduction of this library is an error.
+ * MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM. The error handler of comm does not see MPI's error.
  *
  * GPUs. The vectors of the functions from Allreduce to Requests, and the buffers of Residuals, may be in host
  * memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are
@@ -789,6 +789,40 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  * These functions may change or go with any version. They are in the library, but this header declares them
  * only if the program defines MPIQ_EXPERIMENTAL before it includes this header. */
 #ifdef MPIQ_EXPERIMENTAL
+
+/* Sums several vectors over all ranks, such as the gradients of all layers of a model. Collective.
+ *
+ *     IN   n         vectors; may be 0
+ *     IN   sendbufs  sendbufs[i]: counts[i] elements; or MPI_IN_PLACE: they are in recvbufs[i]. NULL: all
+ *                    vectors are in place
+ *     OUT  recvbufs  recvbufs[i]: the sum of vector i, counts[i] elements
+ *     IN   counts    elements of each vector, which may be 0; the same array on all ranks
+ *     IN   keys      keys[i]: the name of vector i, as mpiq_key of Allreduce, another one for each; the same
+ *                    array on all ranks. The names are copied. NULL: no vector has a residual
+ *     IN   datatype, op, comm   as in MPIQ_Allreduce
+ *     IN   info      mpiq_method, mpiq_op and mpiq_seed, or MPI_INFO_NULL
+ *
+ * It is one call: one agreement, and as many messages as one vector with the elements of all would need.
+ * Blocks of the codec begin anew at each vector, so no vector's scale depends on its neighbours. With keys
+ * each vector has a residual of its own. A key may serve this function and MPIQ_Allreduce in turn: it keeps
+ * the same residual.
+ *
+ * All ranks get identical bits. With plan allgather and a codec that rounds nothing at random, they are those
+ * of one MPIQ_Allreduce for each vector. With other plans the bits differ from those, and so do residuals:
+ * an element may be added up, and its sum encoded, by another rank. What is said of losses holds as there.
+ * Policies and MPIQ_Stats count the bytes of all vectors together.
+ *
+ * Vectors are in host memory, with any alignment. A result shares no memory with another vector. Methods that
+ * measure a vector before the call (such as "bound" with a relative bound) or keep estimates of it
+ * (memory=ef21, lazy, 3pc) are errors on all ranks, and so are "auto" and "lowrank" in mpiq_method. Under a
+ * policy whose rule says auto or lowrank MPI sums the vectors, one after the other.
+ *
+ * Returns an error on all ranks if they differ in n, counts, keys, datatype or method, or if one of them
+ * brings an unusable argument. The results are then undefined. What then becomes of a residual is as in
+ * MPIQ_Allreduce. */
+MPIQ_PUBLIC int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* const recvbufs[],
+                                     const MPI_Count counts[], const char* const keys[],
+                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
 /* Sums matrices that are products of narrow ones, such as gradients of fully connected layers. Collective.
  *

@@ -48,6 +48,16 @@ class Layout {
     blocks_ = parts_of(longest_, block);
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks));
   }
+  // Cuts several vectors that follow each other. Vector i ends before element ends[i], and the next one
+  // begins with a new block. A chunk may hold elements of several vectors. All chunks are as long as each
+  // other, but for less than a block at each end. ends must outlive the layout.
+  Layout(std::span<const std::size_t> ends, int chunks, std::size_t block, std::size_t element_bytes,
+         bool whole)
+      : count_(ends.back()), chunks_(static_cast<std::size_t>(chunks)), block_(block), vectors_(ends) {
+    const std::size_t chunk_blocks =
+        std::max<std::size_t>(1, chunk_bytes(count_, chunks_, element_bytes) / element_bytes / block);
+    segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(count_, chunk_blocks * block * chunks_));
+  }
   std::size_t segments() const { return segments_; }
   Range part(std::size_t p) const {
     const std::size_t begin = p == 0 ? 0 : ends_[p - 1];
@@ -58,6 +68,10 @@ class Layout {
       const Range of = part(chunk);
       const std::size_t begin = begin_in(of, segment);
       return {of.begin + begin, begin_in(of, segment + 1) - begin};
+    }
+    if (!vectors_.empty()) {
+      const std::size_t begin = cut(segment * chunks_ + chunk);
+      return {begin, cut(segment * chunks_ + chunk + 1) - begin};
     }
     const std::size_t first = share(blocks_, segments_, segment),
                       end = share(blocks_, segments_, segment + 1);
@@ -71,9 +85,37 @@ class Layout {
     const Range of = part(chunk);
     return (of.begin / block_ + chunk + share(parts_of(of.n, block_), segments_, segment)) * block_;
   }
-  // The length of the longest chunk.
+  // The same for an element of one of several vectors at which a block begins.
+  std::size_t index_in(std::size_t vector, std::size_t element) const {
+    const std::size_t first = vector == 0 ? 0 : vectors_[vector - 1];
+    return (first / block_ + vector + (element - first) / block_) * block_;
+  }
+  // Calls f(vector, its elements in the range) for each of several vectors that has any there.
+  template <class F>
+  void for_each_vector(Range range, const F& f) const {
+    const std::size_t end = range.begin + range.n;
+    std::size_t begin = range.begin;
+    for (std::size_t vector = vector_at(begin); begin < end; ++vector) {
+      const std::size_t n = std::min(vectors_[vector], end) - begin;
+      if (n > 0) f(vector, Range{begin, n});
+      begin += n;
+    }
+  }
+  // Calls f(chunk) for chunks of several vectors. Each other chunk has elements of one vector only. A chunk
+  // may come more than once. Takes as long as there are vectors, however long these are.
+  template <class F>
+  void for_each_shared_chunk(const F& f) const {
+    const std::size_t all = segments_ * chunks_;
+    for (const std::size_t end : vectors_) {
+      if (end == 0 || end == count_) continue;
+      const std::size_t number = part_with(count_, all, end - 1), begin = cut(number);
+      if (const std::size_t next = cut(number + 1); next > end) f(Range{begin, next - begin});
+    }
+  }
+  // The length of the longest chunk, or, of several vectors, a bound of it.
   std::size_t max_chunk() const {
     if (!ends_.empty()) return std::min(longest_, parts_of(blocks_, segments_) * block_);
+    if (!vectors_.empty()) return std::min(count_, parts_of(count_, segments_ * chunks_) + block_);
     return std::min(count_, parts_of(parts_of(blocks_, segments_), chunks_) * block_);
   }
 
@@ -86,13 +128,32 @@ class Layout {
   static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
     return whole / parts * part + std::min(part, whole % parts);
   }
+  // The part in which element `at` is.
+  static std::size_t part_with(std::size_t whole, std::size_t parts, std::size_t at) {
+    const std::size_t least = whole / parts, longer = whole % parts, end_of_longer = longer * (least + 1);
+    return at < end_of_longer ? at / (least + 1) : longer + (at - end_of_longer) / least;
+  }
   // Where a segment begins in a part.
   std::size_t begin_in(Range part, std::size_t segment) const {
     return std::min(part.n, share(parts_of(part.n, block_), segments_, segment) * block_);
   }
+  // The first of several vectors that ends behind this element.
+  std::size_t vector_at(std::size_t element) const {
+    return static_cast<std::size_t>(std::upper_bound(vectors_.begin(), vectors_.end(), element) -
+                                    vectors_.begin());
+  }
+  // Where a chunk of several vectors begins, by its number in all segments: at the block in which its equal
+  // share of all elements begins. So the last element of a vector is in the chunk in whose share it is.
+  std::size_t cut(std::size_t chunk) const {
+    const std::size_t near = share(count_, segments_ * chunks_, chunk), vector = vector_at(near);
+    if (vector == vectors_.size()) return count_;
+    const std::size_t first = vector == 0 ? 0 : vectors_[vector - 1];
+    return first + (near - first) / block_ * block_;
+  }
   std::size_t element(std::size_t block) const { return block >= blocks_ ? count_ : block * block_; }
   std::size_t count_, chunks_, block_, blocks_ = 0, segments_ = 1, longest_ = 0;
-  std::span<const std::size_t> ends_;  // empty: all chunks are cut alike
+  std::span<const std::size_t> ends_;     // empty: all chunks are cut alike
+  std::span<const std::size_t> vectors_;  // empty: there is one
 };
 
 }  // namespace mq

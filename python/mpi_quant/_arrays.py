@@ -130,13 +130,13 @@ def overlap(one: Vector, other: Vector) -> bool:
     return one.address < other.address + other.bytes and other.address < one.address + one.bytes
 
 
-def pair(x: Any, out: Any) -> tuple[Vector, Vector, bool]:
+def pair(x: Any, out: Any, x_name: str = "x", out_name: str = "out") -> tuple[Vector, Vector, bool]:
     """x and out as C sees them, and whether they are one vector."""
-    source = vector(x, "x")
-    target = vector(out, "out", writable=True)
+    source = vector(x, x_name)
+    target = vector(out, out_name, writable=True)
     if (source.element, source.shape) != (target.element, target.shape):
-        raise TypeError(f"x has shape {source.shape} of {source.element}, but out has {target.shape} of {target.element}")
+        raise TypeError(f"{x_name} has shape {source.shape} of {source.element}, but {out_name} has {target.shape} of {target.element}")
     in_place = source.address == target.address
     if overlap(source, target) and not in_place:
-        raise TypeError("x and out overlap: give an array of its own, or x itself as out")
+        raise TypeError(f"{x_name} and {out_name} overlap: give an array of its own, or {x_name} itself as {out_name}")
     return source, target, in_place

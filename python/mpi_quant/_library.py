@@ -167,7 +167,7 @@ def declare(functions: ctypes.CDLL, handle: Handle) -> None:
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
     for name, arguments in {
-            "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Allreduce": call, "Allreduce_group": [integer, pointer, pointer, pointer, pointer, handle, handle, handle, handle], "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
             "Bcast": [pointer, count, handle, integer, handle, handle],
             "Reduce": [pointer, pointer, count, handle, handle, integer, handle, handle],
             "Allgather": [pointer, count, handle, pointer, count, handle, handle, handle], "Test": [pointer, pointer], "Wait": [pointer],

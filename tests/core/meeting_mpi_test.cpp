@@ -66,6 +66,12 @@ class Meetings : public Api {
     return MPIQ_Reduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, 0, on,
                        Info{{"mpiq_method", "onebit"}});
   }
+  int reduce_group(MPI_Comm on) {
+    void* const vectors[]{z.data(), z.data() + kCount / 2};
+    const MPI_Count counts[]{kCount / 2, kCount / 2};
+    return MPIQ_Allreduce_group(2, nullptr, vectors, counts, nullptr, MPI_FLOAT, MPI_SUM, on,
+                                Info{{"mpiq_method", "onebit"}});
+  }
   int reduce_sparse(MPI_Comm on) {
     return MPIQ_Sparse_allreduce(0, nullptr, nullptr, 0, nullptr, nullptr, 1, MPI_FLOAT, MPI_SUM, on,
                                  MPI_INFO_NULL);
@@ -78,6 +84,7 @@ class Meetings : public Api {
   std::vector<Function> functions() {
     return {
         {"MPIQ_Allreduce:", true, [this](MPI_Comm on) { return reduce(on, "onebit", y); }},
+        {"MPIQ_Allreduce_group:", true, [this](MPI_Comm on) { return reduce_group(on); }},
         {"MPIQ_Allreduce_init:", true, [this](MPI_Comm on) { return make_request(on); }},
         {"MPIQ_Reduce_scatter_block:", true, [this](MPI_Comm on) { return scatter(on, false); }},
         {"MPIQ_Reduce_scatter:", true, [this](MPI_Comm on) { return scatter(on, true); }},

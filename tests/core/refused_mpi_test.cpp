@@ -99,6 +99,26 @@ TEST_F(Refused, a_method_of_the_call_is_an_error_on_all_ranks_also_if_one_rank_n
   MPI_Comm_free(&on);
 }
 
+TEST_F(Refused, several_vectors_are_summed_by_mpi_unless_the_call_names_a_method_or_ranks_differ) {
+  MPI_Comm on = bereft(": onebit");
+  void* const vectors[]{y.data(), y.data() + 7000};
+  const MPI_Count counts[]{7000, 13000};
+  const auto sums = [&](MPI_Count first, MPI_Info info) {
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<float>((i * 17 + static_cast<std::size_t>(rank) * 31) % 101);
+    const MPI_Count all[]{first, counts[1]};
+    return MPIQ_Allreduce_group(2, nullptr, vectors, all, nullptr, MPI_FLOAT, MPI_SUM, on, info);
+  };
+  ASSERT_EQ(sums(counts[0], MPI_INFO_NULL), MPI_SUCCESS);
+  expect_exact();
+  expect_error_everywhere(sums(counts[0], Info{{"mpiq_method", "int8"}}), "no communicator left");
+  expect_error_everywhere(sums(rank == 0 ? 6999 : 7000, MPI_INFO_NULL), "MPIQ_Allreduce_group");
+  ASSERT_EQ(sums(counts[0], MPI_INFO_NULL), MPI_SUCCESS);
+  expect_exact();
+  refuses = false;
+  MPI_Comm_free(&on);
+}
+
 TEST_F(Refused, requests_half_types_and_sparse_reductions_are_errors_on_all_ranks) {
   MPI_Comm on = bereft(": onebit");
   MPIQ_Request request = MPIQ_REQUEST_NULL;

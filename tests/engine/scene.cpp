@@ -44,6 +44,23 @@ void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& inpu
   reduction.input = reinterpret_cast<const std::byte*>(from);
 }
 
+// Several vectors, which follow each other in the arrays of the reduction, and so do their residuals.
+std::vector<VectorPlace> cut_into_vectors(const Scene& scene, Reduction& reduction) {
+  std::vector<VectorPlace> vectors;
+  std::size_t first = 0;
+  for (const std::size_t end : scene.vector_ends) {
+    const std::size_t at = first * kernels::element_bytes(reduction.element);
+    vectors.push_back(
+        {first, end - first, reduction.input + at, reduction.output + at,
+         reduction.residual == nullptr ? nullptr : reduction.residual + value_bytes(reduction, first)});
+    first = end;
+  }
+  if (vectors.empty()) return vectors;
+  reduction.input = reduction.output = reduction.residual = nullptr;
+  reduction.vector_ends = scene.vector_ends;
+  return vectors;
+}
+
 // Leaves the part of a reduce-scatter in place.
 template <class T>
 void keep_part(const Scene& scene, std::size_t r, std::vector<T>& output) {
@@ -97,6 +114,8 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
                                  (scene.root == kNobody || scene.reduces || scene.root == comm.rank())
                              ? reinterpret_cast<std::byte*>(out.residual[r].data())
                              : nullptr;
+    const std::vector<VectorPlace> vectors = cut_into_vectors(scene, reduction);
+    reduction.vectors = vectors;
     reduction.call = 7;
     reduction.random_key = scene.random_key;
     reduction.rank = comm.rank();

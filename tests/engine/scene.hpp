@@ -85,9 +85,10 @@ struct Scene {
   bool gathers = false;                // an allgather
   std::size_t gap = 0;                 // elements between its parts
   kernels::Isa isa = kernels::best_isa();
-  int root = kNobody;    // of a broadcast, which is in place, or of a reduction
-  bool reduces = false;  // with a root: a reduction, whose output only the root has
-  bool mean = false;     // the result is divided by the number of ranks
+  int root = kNobody;                         // of a broadcast, which is in place, or of a reduction
+  bool reduces = false;                       // with a root: a reduction, whose output only the root has
+  bool mean = false;                          // the result is divided by the number of ranks
+  std::vector<std::size_t> vector_ends = {};  // Reduction::vector_ends: the input is several vectors
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
     return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
@@ -112,10 +113,12 @@ struct Scene {
     return of;
   }
   std::string describe(std::size_t n) const {
+    const std::size_t vectors = vector_ends.size();
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
            (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
            (memory != &kernels::carry_rule() ? " memory=" + std::string(memory->name) : "") +
-           (mean ? " mean" : "") + (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
+           (mean ? " mean" : "") + (feedback ? " feedback" : "") + (in_place ? " in place " : " ") +
+           (vectors > 0 ? "in " + std::to_string(vectors) + " vectors " : "");
   }
 };
 

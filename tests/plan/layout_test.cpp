@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -82,6 +83,93 @@ TEST(Layout, whole_messages_are_one_segment_whose_chunks_are_nearly_equal) {
       EXPECT_EQ(next, count);
       EXPECT_LE(layout.max_chunk(), count / static_cast<std::size_t>(chunks) + 2048);
     }
+}
+
+// Of several vectors: the chunks follow each other, begin where a block of a vector begins, and are as long
+// as promised; what they hold of each vector covers it, with numbers for random numbers that no other block
+// has.
+void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_t block, bool whole) {
+  const Layout layout(ends, chunks, block, 4, whole);
+  std::size_t next = 0;
+  std::vector<std::size_t> at(ends.size());
+  for (std::size_t v = 1; v < ends.size(); ++v) at[v] = ends[v - 1];
+  std::set<std::size_t> numbers;
+  std::map<std::size_t, std::size_t> shared;
+  layout.for_each_shared_chunk([&](Range range) { shared[range.begin] = range.n; });
+  for (std::size_t s = 0; s < layout.segments(); ++s)
+    for (std::size_t c = 0; c < static_cast<std::size_t>(chunks); ++c) {
+      const Range range = layout.chunk(s, c);
+      std::size_t of_vectors = 0;
+      layout.for_each_vector(range, [&](std::size_t, Range) { ++of_vectors; });
+      if (of_vectors > 1) {
+        ASSERT_EQ(shared[range.begin], range.n);
+      }
+      ASSERT_EQ(range.begin, next);
+      ASSERT_LE(range.n, layout.max_chunk());
+      next += range.n;
+      std::size_t left = range.n;
+      layout.for_each_vector(range, [&](std::size_t v, Range part) {
+        ASSERT_GT(part.n, 0u);
+        ASSERT_EQ(part.begin, at[v]);
+        at[v] += part.n;
+        left -= part.n;
+        const std::size_t first = v == 0 ? 0 : ends[v - 1];
+        ASSERT_EQ((part.begin - first) % block, 0u) << "a block is not cut";
+        for (std::size_t i = part.begin; i < part.begin + part.n; i += block) {
+          ASSERT_EQ(layout.index_in(v, i) % block, 0u);
+          ASSERT_TRUE(numbers.insert(layout.index_in(v, i)).second);
+        }
+      });
+      ASSERT_EQ(left, 0u);
+    }
+  ASSERT_EQ(next, ends.back());
+  ASSERT_EQ(at, ends);
+  if (whole) {
+    ASSERT_EQ(layout.segments(), 1u);
+  }
+}
+
+TEST(Layout, several_vectors_are_cut_at_their_own_blocks_and_covered) {
+  const std::vector<std::vector<std::size_t>> all{{0},
+                                                  {1},
+                                                  {0, 0, 5, 5},
+                                                  {10, 20, 30, 40},
+                                                  {4096, 4096, 4097, 8192, 8192},
+                                                  {7, 7000, 7001, 500000},
+                                                  {1000000, 1000001},
+                                                  {3, 2051, 2052, 4100}};
+  for (const auto& ends : all)
+    for (const int chunks : {1, 2, 3, 7, 64})
+      for (const std::size_t block : {std::size_t{1}, std::size_t{32}, std::size_t{2048}})
+        for (const bool whole : {false, true}) expect_vectors(ends, chunks, block, whole);
+  std::vector<std::size_t> many;
+  for (std::size_t i = 0, end = 0; i < 1000; ++i) many.push_back(end += i * i % 97);
+  for (const int chunks : {1, 2, 5}) expect_vectors(many, chunks, 32, false);
+}
+
+// So many short vectors are one message to each other rank, not one for each of their blocks.
+TEST(Layout, many_short_vectors_are_one_segment) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 1; i <= 1000; ++i) ends.push_back(40 * i);
+  EXPECT_EQ(Layout(ends, 2, 2048, 4, false).segments(), 1u);
+}
+
+// What is shared is found without a walk over all chunks, of which there are 2^40 here.
+TEST(Layout, vectors_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
+  const std::vector<std::size_t> ends{(std::size_t{1} << 50) + 3, (std::size_t{1} << 50) + 9,
+                                      std::size_t{1} << 58};
+  for (const int chunks : {1, 2, 1000}) {
+    const Layout layout(ends, chunks, 2048, 4, false);
+    const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
+    EXPECT_EQ(last.begin + last.n, ends.back());
+    EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4 + 2048);
+    std::vector<std::size_t> of_each;
+    layout.for_each_shared_chunk([&](Range chunk) {
+      EXPECT_LE(chunk.n, layout.max_chunk());
+      layout.for_each_vector(chunk, [&](std::size_t vector, Range) { of_each.push_back(vector); });
+    });
+    EXPECT_EQ(of_each, (std::vector<std::size_t>{0, 1, 2, 0, 1, 2})) << "found by two ends";
+  }
 }
 
 TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {

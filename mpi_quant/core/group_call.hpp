@@ -1,0 +1,56 @@
+// Several vectors that one call sums: how the arguments become a Call, what is checked of them, and how MPI
+// makes such a call.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/memory/residuals.hpp"
+
+namespace mq {
+
+struct Call;
+
+// The arguments of MPIQ_Allreduce_group as the caller gave them.
+struct GroupArguments {
+  int n = 0;
+  const void* const* sendbufs = nullptr;
+  void* const* recvbufs = nullptr;
+  const MPI_Count* counts = nullptr;
+  const char* const* keys = nullptr;
+};
+
+// It has to live as long as the Call.
+struct GroupCall {
+  struct Vector {
+    const void* sendbuf;  // may be MPI_IN_PLACE
+    void* recvbuf;
+    std::size_t n;  // reals
+    Key key;        // empty: no feedback
+    const void* input() const { return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf; }
+  };
+  std::vector<Vector> vectors;
+  std::vector<std::size_t> ends;  // by vector: it ends before this real of all vectors, one after the other
+  std::size_t each = 1;           // reals of an element of the caller's type
+  bool has_keys = false;
+  std::uint32_t key_hash = 0;  // of all keys; 0: there are none
+  std::uint32_t hash = 0;      // of all counts
+  Status error;                // why there is no such call: Call::count is then -1
+};
+
+// The call with these arguments. Call::count becomes the reals of all vectors. May throw std::bad_alloc.
+Call group_call(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                GroupCall& group);
+// The call of one of the vectors alone.
+Call call_of(const Call& call, std::size_t vector);
+
+// What check_arguments (running_call.hpp) is for other calls. No result may share memory with another vector,
+// no two vectors may have one key, and all vectors have to be in host memory. May throw std::bad_alloc.
+Status check_group(const Call& call, kernels::Element element);
+
+}  // namespace mq

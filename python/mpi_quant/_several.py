@@ -1,0 +1,74 @@
+"""allreduce_group: the sums of several vectors by one call. SPDX-License-Identifier: Apache-2.0"""
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mpi_quant import _arrays
+from mpi_quant._call import Words, with_info, words_of
+from mpi_quant._library import check, communicator, datatype, handle_of, library
+
+
+class _Group:
+    """The arguments of a call. What cannot be used is raised here, after the other ranks have got their error."""
+
+    def __init__(self, arrays: Sequence[Any], out: Sequence[Any] | None, keys: Sequence[str] | None, comm: Any, words: Words) -> None:
+        from mpi4py import MPI
+        self._comm, self._sum, self._words = handle_of(communicator(comm)), handle_of(MPI.SUM), words
+        self._in_place = int(MPI.IN_PLACE)
+        try:
+            self._keys = None if keys is None else _texts(keys, len(arrays))
+            self.results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(arrays)] if out is None else list(out)
+            if len(self.results) != len(arrays):
+                raise TypeError(f"out has {len(self.results)} arrays for {len(arrays)} vectors")
+            self._pairs = [_arrays.pair(x, y, f"arrays[{i}]", f"out[{i}]") for i, (x, y) in enumerate(zip(arrays, self.results))]
+            elements = sorted({source.element for source, _, _ in self._pairs})
+            if len(elements) > 1:
+                raise TypeError(f"arrays have elements of several types, {', '.join(elements)}: make a call for each type")
+        except (TypeError, ValueError):
+            self._call(-1, None, None, None, "f32")
+            raise
+        self._element = elements[0] if elements else "f32"
+
+    def run(self) -> int:
+        n = len(self._pairs)
+        sources = (ctypes.c_void_p * n)(*(self._in_place if same else source.address for source, _, same in self._pairs))
+        targets = (ctypes.c_void_p * n)(*(target.address for _, target, _ in self._pairs))
+        counts = (ctypes.c_int64 * n)(*(target.count for _, target, _ in self._pairs))
+        return self._call(n, sources, targets, counts, self._element)
+
+    def _call(self, n: int, sources: Any, targets: Any, counts: Any, element: str) -> int:
+        keys = self._keys if n > 0 else None
+        return with_info(self._words, lambda info: library().functions.MPIQ_Allreduce_group(
+            n, sources, targets, counts, keys, datatype(element), self._sum, self._comm, info))
+
+
+def _texts(keys: Sequence[str], n: int) -> Any:
+    """An array of C's texts."""
+    if isinstance(keys, str) or len(keys) != n:
+        raise TypeError(f"keys is {keys!r}: a list of {n} texts is needed, one for each vector")
+    for key in keys:
+        if not isinstance(key, str) or "\0" in key:
+            raise TypeError(f"keys holds {key!r}: a text without null characters is needed")
+    return (ctypes.c_char_p * n)(*(key.encode() for key in keys))
+
+
+def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, keys: Iterable[str] | None = None, comm: Any = None,
+                    method: str | None = None, seed: int | None = None, op: str = "sum") -> list[Any]:
+    """The sums of several vectors over the ranks of comm, by one call: a list of arrays. Collective.
+
+    It needs one agreement and the messages of one vector, where a call for each vector needs its own. Experimental: it may change.
+
+    arrays: as x of allreduce, in host memory, all with elements of one type; of the same lengths on all ranks. There may be none.
+    out: as many arrays, each of the shape and type of its vector. `arrays` itself: all in place; an array may also stand in both
+    lists. No result shares memory with another vector. None: new arrays.
+    keys: a key for each vector, no two alike: each has a residual of its own. None: nothing is kept.
+    method: as in allreduce, but not "auto", "lowrank", or what measures a vector or keeps estimates. seed, op: as in allreduce.
+
+    Errors are those of allreduce.
+    """
+    words = words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op)
+    arrays = list(arrays)
+    group = _Group(arrays, None if out is None else list(out), None if keys is None else keys if isinstance(keys, str) else list(keys),
+                   comm, words)
+    check(group.run())
+    return [_arrays.for_user(x, out, result) for x, result in zip(arrays, group.results)]

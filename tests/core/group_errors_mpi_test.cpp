@@ -1,0 +1,138 @@
+// What MPIQ_Allreduce_group refuses, on all ranks: arguments of one rank that cannot be used, methods that
+// serve single vectors, and ranks that differ.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant.h"
+#include "tests/core/group.hpp"
+
+namespace mq::test {
+namespace {
+
+TEST_F(Group, arguments_that_cannot_be_used_are_errors_on_all_ranks) {
+  const bool odd = rank == size - 1;
+  std::vector<float> x(1000, 1.0F), y(1000), z(1000);
+  const void* in[]{x.data(), x.data() + 500};
+  void* out[]{y.data(), z.data()};
+  MPI_Count counts[]{500, 500};
+  const char* keys[]{"a", "b"};
+  const Info info{{"mpiq_method", "int8"}};
+  const auto call = [&](int n = 2, MPI_Info with = MPI_INFO_NULL) {
+    return MPIQ_Allreduce_group(n, in, out, counts, keys, MPI_FLOAT, MPI_SUM, comm,
+                                with == MPI_INFO_NULL ? MPI_Info(info) : with);
+  };
+  // Of one rank alone: it says what, and the others that a rank cannot take part.
+  const auto expect_alone = [&](int code, const std::string& what) {
+    expect_error_everywhere(code, odd ? what : "invalid argument");
+  };
+  ASSERT_EQ(call(), MPI_SUCCESS);
+  expect_alone(call(odd ? -1 : 2), "n -1 is negative");
+  const auto with = [&](auto& place, auto value, const std::string& what) {
+    const auto kept = place;
+    if (odd) place = value;
+    expect_alone(call(), what);
+    place = kept;
+    EXPECT_EQ(call(), MPI_SUCCESS) << what;
+  };
+  with(counts[1], MPI_Count{-3}, "counts[1] -3 is negative");
+  with(counts[1], MPI_Count{1} << 60, "more than 2^58");
+  with(keys[0], static_cast<const char*>(nullptr), "keys[0]");
+  with(keys[1], "", "keys[1]");
+  const std::string long_key(64, 'k');
+  with(keys[1], long_key.c_str(), "keys[1]");
+  with(keys[1], "a", "key \"a\" is that of two vectors");
+  with(in[0], static_cast<const void*>(nullptr), "sendbufs[0] is NULL");
+  with(out[1], static_cast<void*>(nullptr), "recvbufs[1] is NULL");
+  with(out[1], MPI_IN_PLACE, "recvbufs[1] is MPI_IN_PLACE");
+  with(out[1], static_cast<void*>(y.data() + 499), "shares memory");
+  with(out[1], static_cast<void*>(x.data() + 999), "shares memory");
+  with(in[0], static_cast<const void*>(z.data() + 1), "shares memory");
+  with(in[1], static_cast<const void*>(z.data()), "shares memory");
+  in[1] = x.data() + 1;
+  EXPECT_EQ(call(), MPI_SUCCESS) << "inputs may share memory";
+  in[1] = MPI_IN_PLACE;
+  EXPECT_EQ(call(), MPI_SUCCESS) << "one in place";
+  for (const auto& [key, value] : {std::pair{"mpiq_key", "k"},
+                                   {"mpiq_matrix", "10x100"},
+                                   {"mpiq_method", "auto(error=0.1)"},
+                                   {"mpiq_method", "lowrank(rank=2)"},
+                                   {"mpiq_method", "nonsense"},
+                                   {"mpiq_what", "1"}}) {
+    const int code = call(2, Info{{key, value}});
+    EXPECT_NE(code, MPI_SUCCESS) << key << " " << value;
+  }
+  EXPECT_NE(MPIQ_Allreduce_group(2, in, nullptr, counts, keys, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
+  EXPECT_NE(MPIQ_Allreduce_group(2, in, out, nullptr, keys, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
+  if (size == 1) return;
+  for (const kernels::Codec& codec : kernels::codecs())
+    if (measures(codec))
+      expect_error_everywhere(call(2, Info{{"mpiq_method", std::string(codec.name)}}), "measures");
+}
+
+TEST_F(Group, ranks_that_differ_get_an_error_and_keep_their_residuals) {
+  if (size == 1) GTEST_SKIP() << "no other rank differs";
+  const bool odd = rank == size - 1;
+  const std::vector<float> x(600, 1.0F);
+  std::vector<float> y(600);
+  const auto call = [&](std::vector<MPI_Count> counts, std::vector<const char*> keys, const char* method) {
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    std::size_t at = 0;
+    for (const MPI_Count n : counts) {
+      in.push_back(x.data() + at);
+      out.push_back(y.data() + at);
+      at += static_cast<std::size_t>(n);
+    }
+    return MPIQ_Allreduce_group(static_cast<int>(counts.size()), in.data(), out.data(), counts.data(),
+                                keys.empty() ? nullptr : keys.data(), MPI_FLOAT, MPI_SUM, comm,
+                                Info{{"mpiq_method", method}});
+  };
+  ASSERT_EQ(call({300, 300}, {"a", "b"}, "int8"), MPI_SUCCESS);
+  for (const char* const method : {"int8", "mpi"}) {
+    expect_error_everywhere(
+        call(odd ? std::vector<MPI_Count>{200, 400} : std::vector<MPI_Count>{300, 300}, {}, method),
+        "MPIQ_Allreduce_group");
+    expect_error_everywhere(
+        call(odd ? std::vector<MPI_Count>{300, 300, 0} : std::vector<MPI_Count>{300, 300}, {}, method),
+        "MPIQ_Allreduce_group");
+    const int code = odd ? call({600}, {}, method)
+                         : MPIQ_Allreduce(x.data(), y.data(), 600, MPI_FLOAT, MPI_SUM, comm,
+                                          Info{{"mpiq_method", method}});
+    expect_error_everywhere(code, "MPIQ_Allreduce_group");
+  }
+  expect_error_everywhere(call({300, 300}, {"a", odd ? "c" : "b"}, "int8"), "calls differ");
+  expect_error_everywhere(
+      call({300, 300}, odd ? std::vector<const char*>{} : std::vector<const char*>{"a", "b"}, "int8"),
+      "calls differ");
+  expect_error_everywhere(call({300, 300}, {"a", "b"}, odd ? "int8" : "onebit"), "calls differ");
+  expect_error_everywhere(call({299, 301}, {"a", "b"}, "int8"), "key");
+  int n = 0;
+  ASSERT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &n), MPI_SUCCESS);
+  EXPECT_EQ(n, 2) << "failed calls leave no residuals";
+  expect_error_everywhere(call({300, 300}, {"d", "d"}, "int8"), "key \"d\" is that of two vectors");
+  ASSERT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &n), MPI_SUCCESS);
+  EXPECT_EQ(n, 2) << "nor does one that gives two vectors one key";
+  ASSERT_EQ(call({300, 300}, {"a", "b"}, "int8"), MPI_SUCCESS);
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(MPIQ_Iallreduce(x.data(), y.data(), 300, MPI_FLOAT, MPI_SUM, comm,
+                            Info{{"mpiq_method", "int8"}, {"mpiq_key", "b"}}, &request),
+            MPI_SUCCESS);
+  std::vector<float> z(600);
+  void* out[]{z.data(), z.data() + 300};
+  const MPI_Count counts[]{300, 300};
+  const char* const keys[]{"a", "b"};
+  expect_error_everywhere(MPIQ_Allreduce_group(2, nullptr, out, counts, keys, MPI_FLOAT, MPI_SUM, comm,
+                                               Info{{"mpiq_method", "int8"}}),
+                          "key \"b\" is in use by a call in flight");
+  ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+}
+
+}  // namespace
+}  // namespace mq::test
