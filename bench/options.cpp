@@ -53,6 +53,12 @@ Status check_arrivals(const Options& o) {
   return {};
 }
 
+Status check_baseline(const Options& o) {
+  if (o.baseline == kBestDense && std::none_of(o.methods.begin(), o.methods.end(), is_dense))
+    return usage("--baseline", "best-dense is one of --methods, which has no dense one: add mpi,mpi/*");
+  return {};
+}
+
 Status check_energy(const Options& o) {
   if (o.energy_s > 0 && !o.overlap.empty())
     return usage("--energy", "computation would be in it: not with --overlap");
@@ -77,6 +83,7 @@ Status check_together(const Options& o) {
   MQ_TRY(check_overlap(o));
   MQ_TRY(check_arrivals(o));
   MQ_TRY(check_energy(o));
+  MQ_TRY(check_baseline(o));
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};

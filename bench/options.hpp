@@ -33,6 +33,9 @@ const char* name(Buffers buffers);  // the word of --buffers
 enum class Place : std::uint8_t { host, cuda };
 const char* name(Place place);  // the word of --memory
 
+// Word of --baseline: at each point, the fastest of its dense methods (is_dense).
+inline constexpr std::string_view kBestDense = "best-dense";
+
 // What is printed of each row: a line of a table, the text of osu_allreduce at the end, or a line of CSV.
 enum class Format : std::uint8_t { table, osu, csv };
 const char* name(Format format);  // the word of --format

@@ -171,6 +171,11 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, MethodsFor 
 
 std::string MethodWord::plain_text() const { return text.substr(0, text.rfind(kAgain)); }
 
+bool is_dense(const MethodWord& word) {
+  return !word.sparse &&
+         (word.method.exact() || (word.method.codec != nullptr && word.method.codec->name == "raw"));
+}
+
 Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
   if (word.text.find(kSide) == std::string::npos) return word;
   std::string text = word.plain_text();

@@ -44,6 +44,9 @@ struct MethodWord {
   int compute_percent = -1;
   std::string plain_text() const;  // without #N
 };
+// Whether it sends vectors as they are: MPI's own reductions, NCCL, and the codec raw.
+bool is_dense(const MethodWord& word);
+
 // What the methods of a list are for. Methods for lists are allowed only in a sweep over sparse vectors, and
 // schemes such as lowrank only where vectors are matrices.
 enum class MethodsFor : std::uint8_t { vectors, lists, matrices };

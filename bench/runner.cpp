@@ -378,8 +378,9 @@ bool Sweep::gate_holds() const {
   for (const Point& p : points_)
     for (const MethodWord& m : p.methods) {
       const MethodWord base{options_.baseline, {}, ""};
-      if (options_.min_speedup <= 0 || m.plain_text() == base.plain_text())
-        continue;  // nor is the baseline compared with itself
+      const bool is_base =
+          options_.baseline == kBestDense ? is_dense(m) : m.plain_text() == base.plain_text();
+      if (options_.min_speedup <= 0 || is_base) continue;  // it is not compared with itself
       const PointRow* row = report_->find(key(p, m));
       if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;
       print_error(fmt::format("--min-speedup {}: {} {} {} ranks {}: interval begins at {:.3g}",

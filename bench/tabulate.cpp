@@ -205,11 +205,27 @@ void tell_overlap(PointRow& row, const Outcome& pure, const Outcome& mine) {
 
 }  // namespace
 
+std::string baseline_at(const Options& o, const Point& p, const std::vector<Outcome>& outcomes,
+                        int compute_percent) {
+  if (o.baseline != kBestDense) return o.baseline;
+  std::string best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t m = 0; m < outcomes.size(); ++m) {
+    const double time = summarize(valid_times(outcomes[m])).median;
+    if (!is_dense(p.methods[m]) || p.methods[m].compute_percent != compute_percent || !(time < least))
+      continue;
+    best = p.methods[m].text;
+    least = time;
+  }
+  return best;
+}
+
 std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circumstances& c,
                                   std::vector<Outcome> outcomes) {
   std::vector<Measurement> all(outcomes.size());
-  const auto bases = std::count_if(p.methods.begin(), p.methods.end(),
-                                   [&](const MethodWord& m) { return m.text == o.baseline; });
+  const auto bases = std::count_if(p.methods.begin(), p.methods.end(), [&](const MethodWord& m) {
+    return m.text == baseline_at(o, p, outcomes, m.compute_percent);
+  });
   const int comparisons = static_cast<int>(p.methods.size()) - static_cast<int>(bases);
   for (std::size_t m = 0; m < all.size(); ++m) {
     PointRow& row = all[m].row;
@@ -226,7 +242,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     const int computation = p.methods[m].compute_percent;
     if (const std::size_t pure = find_method(p, p.methods[m].text, 0); computation > 0 && row.reps > 0)
       tell_overlap(row, outcomes[pure], outcomes[m]);
-    const std::size_t base = find_method(p, o.baseline, computation);
+    const std::size_t base = find_method(p, baseline_at(o, p, outcomes, computation), computation);
     const bool has_base =
         outcomes.size() > 1 && base < outcomes.size() && !valid_times(outcomes[base]).empty();
     if (!has_base || row.reps == 0) continue;

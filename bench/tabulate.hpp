@@ -20,6 +20,11 @@ struct Circumstances {  // of a point, equal for all its methods
   double wall_s = kUnknown;
 };
 
+// The text of the method that speed-ups of a point are relative to; "" if it is best-dense and no dense
+// method has a time. The fastest is the one with the least median of the repetitions that count. It is chosen
+// by the same times as it is compared by, which flatters it a little, and no method of this library.
+std::string baseline_at(const Options&, const Point&, const std::vector<Outcome>&, int compute_percent = -1);
+
 // One measurement for each method, in the order of point.methods.
 std::vector<Measurement> tabulate(const Options&, const Point&, const Circumstances&,
                                   std::vector<Outcome> outcomes);

@@ -1,3 +1,4 @@
+// long on purpose: the command line of mpiq-bench, with the table of all usage errors
 // From the command line to the list of points, and the buffers they are measured in.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -286,6 +287,7 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--data", "uniform:0"}, "uniform:0"},
       {{"allreduce", "--methods", "mpi/nosuch"}, "mpi/nosuch"},
       {{"allreduce", "--baseline", "mpi/*,mpi"}, "--baseline"},
+      {{"allreduce", "--methods", "bf16,int8", "--baseline", "best-dense"}, "--baseline"},
       {{"nosuch"}, "nosuch"},
       {{}, "'mpiq-bench allgather'"}};
   for (const auto& [words, named] : cases) {

@@ -311,6 +311,26 @@ TEST(Rows, repetitions_that_do_not_count_are_kept_but_in_no_statistic) {
   EXPECT_EQ(t.rows()[0].row.reps, 0);
 }
 
+TEST(Rows, are_compared_with_the_fastest_dense_method_of_their_point) {
+  Table t;
+  t.o.baseline = kBestDense;
+  t.o.methods = *parse_methods("mpi,bf16,raw/ring");
+  t.p.methods = t.o.methods;
+  t.outcomes.push_back(t.outcomes[0]);
+  EXPECT_EQ(baseline_at(t.o, t.p, t.outcomes), "mpi") << "the first of two alike";
+  for (double& time : t.outcomes[2].t_max) time -= 0.5;  // bf16 is the fastest, but not dense
+  EXPECT_EQ(baseline_at(t.o, t.p, t.outcomes), "raw/ring");
+  const auto rows = t.rows();
+  for (const Measurement& m : rows) EXPECT_EQ(m.row.base_key.str(), rows[2].row.key.str());
+  EXPECT_NEAR(rows[1].row.speedup, 2.5 / 2, 0.01);
+  EXPECT_LT(rows[0].row.speedup, 1);
+  t.outcomes[2].valid.assign(20, 0);
+  EXPECT_EQ(baseline_at(t.o, t.p, t.outcomes), "mpi") << "a method without a time is no baseline";
+  t.outcomes[0].valid.assign(20, 0);
+  EXPECT_EQ(baseline_at(t.o, t.p, t.outcomes), "");
+  EXPECT_TRUE(std::isnan(t.rows()[1].row.speedup));
+}
+
 TEST(Rows, of_isolated_methods_have_no_speedup) {
   Table t;
   EXPECT_GT(t.rows()[1].row.speedup, 1.4);

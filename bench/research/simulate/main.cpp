@@ -58,7 +58,6 @@ class Simulation {
   SimulatedCall call_of(const Point& point, const bench::MethodWord& word) const;
   bench::InputRow input_of(const Point& point) const;
   Outcome outcome_of(const Point& point, const bench::MethodWord& word);
-  std::string baseline_of(const Point& point, const std::vector<Outcome>& outcomes) const;
 
   SimulateOptions options_;
   std::string command_line_;
@@ -195,20 +194,6 @@ Outcome Simulation::outcome_of(const Point& point, const bench::MethodWord& word
   return out;
 }
 
-// The text of the method that speed-ups of a point are relative to. Dense methods are mpi and
-// those of the codec raw. Without one there is no baseline.
-std::string Simulation::baseline_of(const Point& point, const std::vector<Outcome>& outcomes) const {
-  if (options_.sweep.baseline != kBestDense) return options_.sweep.baseline;
-  std::size_t best = outcomes.size();
-  for (std::size_t m = 0; m < outcomes.size(); ++m) {
-    const bench::MethodWord& word = point.methods[m];
-    const bool is_dense = !word.sparse && (word.method.exact() || word.method.codec->name == "raw");
-    if (!is_dense || outcomes[m].t_max.empty()) continue;
-    if (best == outcomes.size() || outcomes[m].t_first_s < outcomes[best].t_first_s) best = m;
-  }
-  return best < outcomes.size() ? point.methods[best].text : "";
-}
-
 Status Simulation::do_point(const Point& point) {
   const Network network = network_of(point.ranks);
   bench::Circumstances c;
@@ -225,9 +210,7 @@ Status Simulation::do_point(const Point& point) {
   std::vector<Outcome> outcomes;
   for (const bench::MethodWord& word : point.methods) outcomes.push_back(outcome_of(point, word));
   c.wall_s = bench::now_s() - start;
-  bench::Options sweep = options_.sweep;
-  sweep.baseline = baseline_of(point, outcomes);
-  std::vector<Measurement> rows = tabulate(sweep, point, c, std::move(outcomes));
+  std::vector<Measurement> rows = tabulate(options_.sweep, point, c, std::move(outcomes));
   MQ_TRY(report_->add(rows));
   for (const Measurement& m : rows) {
     bench::print_row(m.row);

@@ -25,9 +25,9 @@ constexpr const char* kWhat =
     "--rates results/reference/kernels.json -O simulated.h5\n\nLinks by name:\n";
 
 struct Words {
-  std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "mpi,bf16,onebit", baseline{kBestDense},
-              collective = "allreduce", dtype = "f32", link = "lab-10gbit", node = "500ns/8GB",
-              buffers = "rotate", resume = "on";
+  std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "mpi,bf16,onebit",
+              baseline{bench::kBestDense}, collective = "allreduce", dtype = "f32", link = "lab-10gbit",
+              node = "500ns/8GB", buffers = "rotate", resume = "on";
   bool is_sparse = false;
   bench::OptionTexts lists;
   std::string list_costs = text_of(SparseReduction{}.costs);
@@ -175,7 +175,7 @@ Status take_words(const Words& w, SimulateOptions& o) {
       std::any_of(s.methods.begin(), s.methods.end(), [](const auto& m) { return !m.sparse; });
   if (has_dense && o.rates_path.empty()) return {Code::bad_argument, "--rates is required"};
   s.baseline = w.baseline;
-  if (w.baseline != kBestDense) {
+  if (w.baseline != bench::kBestDense) {
     std::vector<bench::MethodWord> baseline;
     MQ_TRY(take("--baseline", bench::parse_methods(w.baseline, use), baseline));
     if (baseline.size() != 1) return {Code::bad_argument, "--baseline: one method, not a list"};

@@ -10,9 +10,6 @@
 
 namespace mq::sim {
 
-// Word of --baseline: at each point, the fastest of its dense methods.
-inline constexpr std::string_view kBestDense = "best-dense";
-
 struct SimulateOptions {
   // What is simulated, in the words of mpiq-bench. Its link names the network, and `simulation` describes it.
   bench::Options sweep;
