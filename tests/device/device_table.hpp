@@ -2,6 +2,12 @@
 // of a stream (hidden_memory.hpp). Streams are lazy: their work is done when somebody waits for it, or has
 // asked a few times. Kernels are the host's rows, so that every codec has one. Each Device counts what is
 // asked of it and can be told to fail.
+//
+// Why there is also a fake driver (fake_cuda/fake.hpp): the two stand for different interfaces. This table is
+// what the engine calls; it has any number of devices for ranks that are threads of one process, fails at
+// the n-th call of one rank, and needs neither CUDA nor an emulator, so that plans and codecs are tested fast
+// and in every build. The driver is what mpi_quant/cuda calls, whose own code is left out here. Both have the
+// same lazy streams (lazy_stream.hpp).
 #pragma once
 
 #include <array>

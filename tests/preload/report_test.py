@@ -1,4 +1,5 @@
-"""Reports of runs under the preload library: report_test.py FAMILY MPIQ_RUN MPIEXEC CONTROL, where CONTROL is control.c."""
+"""Reports of runs under the preload library: report_test.py FAMILY MPIQ_RUN MPIEXEC CONTROL OTHER_VERSION, where the last two
+are the program of control.c and the library of other_version.c."""
 import json
 import os
 import re
@@ -7,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-FAMILY, RUN, MPIEXEC, CONTROL = sys.argv[1:5]
+FAMILY, RUN, MPIEXEC, CONTROL, OTHER_VERSION = sys.argv[1:6]
 
 
 def mpiexec(*arguments, **environment):
@@ -89,12 +90,21 @@ class Reports(unittest.TestCase):
                 compressed = sum(c["compressed_bytes"] for c in report["classes"])
                 self.assertEqual(compressed, 2 * count * 160000 if lossy == "lossy" else 0)
 
-    def test_ranks_with_different_policies_leave_their_calls_to_mpi(self):
+    def test_ranks_with_different_policies_or_versions_leave_their_calls_to_mpi(self):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
-        second = 'if [ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ]; then export MPIQ_POLICY=": int8"; fi; exec "$0" "$@"'
-        report = self.report("--policy", ": onebit", "sh", "-c", second, reasons, "plain", "exact")
-        self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"differs": 1, "type": 1})
-        self.assertEqual(report["lossy_results"], 0)
+        for reason, variables in (("differs", 'MPIQ_POLICY=": int8"'), ("version", f'LD_PRELOAD="$LD_PRELOAD:{OTHER_VERSION}"')):
+            second = f'if [ "${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" = 1 ]; then export {variables}; fi; exec "$0" "$@"'
+            report = self.report("--policy", ": onebit", "sh", "-c", second, reasons, "plain", "exact")
+            self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {reason: 1, "type": 1})
+            self.assertEqual(report["lossy_results"], 0)
+            self.assertEqual(sum(c["compressed_bytes"] for c in report["classes"]), 0)
+
+    def test_no_sum_is_outside_where_there_is_a_report(self):
+        # It then watches MPI from MPI_Init on, and so ends after all callbacks of MPI_Finalize. Without a report they may come later
+        # than the library's end, and are exact (lifetime.c, finalize).
+        report = self.report("--policy", ": onebit", os.path.join(os.path.dirname(CONTROL), "lifetime_" + FAMILY), "reported", "lossy")
+        self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"compressed": 4, "type": 1})
+        self.assertEqual(report["lossy_results"], 4)
 
     @unittest.skipIf(FAMILY == "mpich", "Debian's MPICH cannot spawn")
     def test_ranks_that_were_spawned_are_foreign(self):

@@ -1,12 +1,14 @@
 # What Python scripts test of the preload library: reports, mpiq-run, scripts/compare_preload. Read once.
 
 if(TARGET mpiq-run)
-  add_library(failing_mpi SHARED failing_mpi.c)
-  mpiq_compile(failing_mpi)
-  target_link_libraries(failing_mpi PRIVATE ${CMAKE_DL_LIBS})
+  foreach(library failing_mpi other_version)
+    add_library(${library} SHARED ${library}.c)
+    mpiq_compile(${library})
+    target_link_libraries(${library} PRIVATE ${CMAKE_DL_LIBS})
+  endforeach()
   foreach(family IN LISTS families)
     add_test(NAME preload_report_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/report_test.py ${family} $<TARGET_FILE:mpiq-run>
-      ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family})
+      ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:other_version>)
     set_tests_properties(preload_report_${family} PROPERTIES LABELS mpi TIMEOUT 180)
     add_test(NAME doctor_${family} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/doctor_test.py $<TARGET_FILE:mpiq-run>
       ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:failing_mpi>)

@@ -3,6 +3,10 @@
 // of a stream runs); work runs as late as it may: when somebody waits for it, or asks a few times whether it
 // is done. So what was not waited for is seen not to have happened. Kernels run in the emulator.
 //
+// Why there is also a table of the engine (tests/device/device_table.hpp): see there. This driver is one for
+// a process, as a real one is. It tests the library with its CUDA part, also in whole programs, and is built
+// only with that part.
+//
 // Environment, read at the first call: FAKE_CUDA_DEVICES (1), FAKE_CUDA_PROCESSORS (4), FAKE_CUDA_SHARED
 // (bytes that a block may have, 232448), FAKE_CUDA_EAGER (1: work runs at once where its order permits it),
 // FAKE_CUDA_QUERIES (how often work says that it is not done, 2), FAKE_CUDA_IMAGE (refuse: no image is
