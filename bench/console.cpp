@@ -130,6 +130,10 @@ void print_row(const PointRow& r) {
     text += fmt::format("  computing {} % ({}): overlap {} % [{}, {}]", r.compute_percent,
                         duration(r.t_compute_s), number(r.overlap, "{:.0f}"), number(r.overlap_lo, "{:.0f}"),
                         number(r.overlap_hi, "{:.0f}"));
+  if (r.energy_calls > 0)
+    text += fmt::format("  energy {} J a call, {} J/GB, {} W", number(r.energy_J, "{:.3g}"),
+                        number(r.energy_J / static_cast<double>(r.bytes) * 1e9, "{:.3g}"),
+                        number(r.energy_power_W, "{:.3g}"));
   if (r.arrival.str() != to_string(Arrival{})) text += "  arrival " + r.arrival.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");

@@ -1,3 +1,4 @@
+// long on purpose: one measurement from the first call of a method to the last look at its result
 #include "bench/measure.hpp"
 
 #include <fmt/format.h>
@@ -26,6 +27,7 @@ constexpr int kMostTries = 5;           // per required valid repetition
 // a call shorter than this many clock errors is timed together with others
 constexpr double kClockErrors = 100;
 constexpr double kMostBatch = 1000;
+constexpr double kMostEnergyCalls = 1e6;
 
 class PointRun {
  public:
@@ -57,6 +59,7 @@ class PointRun {
   void reduce_batch(std::vector<Sample> mine);
   std::size_t next_target(std::size_t done);
   std::string finished(const Entry& entry, std::size_t done, double now) const;
+  void measure_energy(Entry& entry);
   void last_look(Entry& entry);
   void check_guards(Entry& entry);
   void fail(Entry& entry, std::string_view status, std::string note);
@@ -327,6 +330,19 @@ void PointRun::run_blocks() {
   }
 }
 
+// Counters of energy change a thousand times a second, so many calls are between two readings, of one method.
+void PointRun::measure_energy(Entry& entry) {
+  if (bench_.meter == nullptr || !entry.lives()) return;
+  const double each = root() ? summarize(valid_times(entry.outcome)).median : 0;
+  std::int32_t calls =
+      each > 0
+          ? static_cast<std::int32_t>(std::clamp(std::ceil(options_.energy_s / each), 1.0, kMostEnergyCalls))
+          : 1;
+  PMPI_Bcast(&calls, 1, MPI_INT32_T, 0, sync_);
+  entry.outcome.energy =
+      energy_of(*bench_.meter, calls, sync_, [&](std::size_t i) { (void)repeat(entry, 1, i); });
+}
+
 void PointRun::last_look(Entry& entry) {
   if (!entry.lives()) return;
   agree_on_errors(entry, "timed calls");
@@ -372,6 +388,7 @@ std::vector<Outcome> PointRun::run() {
     if (e.lives()) warm_up(e);
   share_batch();
   run_blocks();
+  for (Entry& e : entries_) measure_energy(e);
   for (Entry& e : entries_) last_look(e);
   const bool unchanged = !options_.check || workload_.all_inputs_intact();
   if (!all_agree(unchanged, sync_))

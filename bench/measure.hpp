@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/check.hpp"
+#include "bench/energy.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
 #include "bench/workload.hpp"
@@ -31,6 +32,7 @@ struct Outcome {
   std::vector<double> compute_s;  // with --overlap: the computation of the call alone, of the slowest rank
   std::vector<double> t_rank;     // with --keep-ranks: the times of all ranks, repetition by repetition
   std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; `other` is the rest of its time
+  Energy energy;
   std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
   ResultErrors errors;
 };
@@ -44,6 +46,7 @@ struct Bench {  // what the points have in common
   double deadline_s;     // on rank 0's clock
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
+  EnergyMeter* meter;       // of this rank; null: no energy is measured
 };
 
 // Collective over comm, which has the ranks of the point and of the workload.

@@ -186,6 +186,18 @@ bool Topology::one_clock(int first_ranks) const {
                      [&](std::uint64_t m) { return m == machine[0]; });
 }
 
+bool Topology::is_first_of_machine(int rank) const {
+  const auto mine = machine.begin() + rank;
+  return std::find(machine.begin(), mine, *mine) == mine;
+}
+
+bool Topology::is_first_of_gpu(int rank) const {
+  const auto mine = ranks.begin() + rank;
+  const std::string uuid = mine->gpu_uuid.str();
+  return !uuid.empty() &&
+         std::none_of(ranks.begin(), mine, [&](const RankRow& r) { return r.gpu_uuid.str() == uuid; });
+}
+
 std::string without_folders(std::string_view text) {
   static const std::regex path(R"((^|[ =:;,'"])/(?:[^ :;,'"]*/)?([^ /:;,'"]*))");
   return std::regex_replace(std::string(text), path, "$1$2");

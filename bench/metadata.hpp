@@ -24,6 +24,8 @@ struct Topology {
   int ranks_per_node(int first_ranks) const;  // the largest number
   bool oversubscribed(int first_ranks) const;
   bool one_clock(int first_ranks) const;
+  bool is_first_of_machine(int rank) const;  // the lowest of its machine
+  bool is_first_of_gpu(int rank) const;      // the lowest that uses its GPU; false if it uses none
 };
 // gpu: the GPU that this rank uses; null: none. Collective; the same on every rank.
 Topology find_topology(MPI_Comm comm, const Gpu* gpu = nullptr);

@@ -53,6 +53,12 @@ Status check_arrivals(const Options& o) {
   return {};
 }
 
+Status check_energy(const Options& o) {
+  if (o.energy_s > 0 && !o.overlap.empty())
+    return usage("--energy", "computation would be in it: not with --overlap");
+  return {};
+}
+
 // What options say of each other.
 Status check_together(const Options& o) {
   if (!o.model.empty() && find_model(o.model) == nullptr)
@@ -70,6 +76,7 @@ Status check_together(const Options& o) {
                  "csv is for programs: nothing else is printed, so --graph and --phases do not go with it");
   MQ_TRY(check_overlap(o));
   MQ_TRY(check_arrivals(o));
+  MQ_TRY(check_energy(o));
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
   return {};

@@ -87,6 +87,7 @@ struct Options {
   // time without any. Ascending, each once. Empty: calls that block.
   std::vector<int> overlap;
   int test_interval_us = 100;     // of that computation between two tests of the request; 0: no tests
+  double energy_s = 0;            // of calls by which the energy of a method is measured; 0: it is not
   bool phases = false;            // print the phases; they are stored in any case
   Format format = Format::table;  // osu has keep_ranks set
   bool graph = false;             // draw times over sizes in characters, at the end

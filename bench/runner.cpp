@@ -1,3 +1,4 @@
+// long on purpose: one sweep from its preparation to its exit code
 #include "bench/runner.hpp"
 
 #include <fmt/format.h>
@@ -71,6 +72,7 @@ class Sweep {
   std::unique_ptr<Collective> collective_;
   std::vector<std::pair<int, MPI_Comm>> comms_;
   std::uint32_t sequence_ = 0;
+  std::unique_ptr<EnergyMeter> meter_;
   // Rank 0 only.
   LockFile lock_;
   std::optional<Report> report_;
@@ -212,6 +214,12 @@ int Sweep::prepare() {
     if (root()) print_plan(options_, points_, topology_);
     return kDone;
   }
+  if (options_.energy_s > 0) {
+    const bool of_gpu = topology_.is_first_of_gpu(rank_);
+    meter_ = std::make_unique<EnergyMeter>(
+        topology_.is_first_of_machine(rank_),
+        of_gpu ? topology_.ranks[static_cast<std::size_t>(rank_)].gpu_uuid.str() : "");
+  }
   std::uint64_t largest = 0;
   for (const Point& p : points_) largest = std::max(largest, p.bytes());
   int failed = 0;
@@ -278,7 +286,8 @@ void Sweep::do_point(std::size_t index) {
                     std::max(clock_resolution_s_, 2 * clock_cost_s_),
                     start_s_ + options_.deadline_s,
                     c.order_seed,
-                    &sequence_};
+                    &sequence_,
+                    meter_.get()};
   const MPI_Comm comm = comm_of(point.ranks);
   std::vector<Outcome> outcomes;
   {

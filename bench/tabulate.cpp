@@ -128,6 +128,12 @@ void derive_rates(PointRow& row, const Outcome& out, const Options& o, const Poi
         passes_of(o.collective) * (ranks - 1.0) * bytes / static_cast<double>(out.wire_bytes_sum);
 }
 
+void tell_energy(PointRow& row, const Energy& energy) {
+  row.energy_J = energy.joules;
+  row.energy_power_W = energy.watts;
+  row.energy_calls = energy.calls;
+}
+
 void judge(PointRow& row, const Outcome& out, bool compares_replicas) {
   row.status = out.status;
   row.note = out.note;
@@ -209,6 +215,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     PointRow& row = all[m].row;
     identify(row, o, p, p.methods[m], c);
     summarise_times(row, outcomes[m]);
+    tell_energy(row, outcomes[m].energy);
     derive_rates(row, outcomes[m], o, p, p.methods[m]);
     judge(row, outcomes[m], o.check && has_replicas(o.collective));
     for (std::size_t phase = 0; phase < kPhases && !p.methods[m].sparse && !p.methods[m].method.exact();

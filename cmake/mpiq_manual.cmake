@@ -30,3 +30,20 @@ if(MPIQ_PAGE_PYTHON)
   add_custom_target(manual_mpi_quant ALL DEPENDS ${page})
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 endif()
+
+# mpiq(1): the commands of the package for Python. They need its modules to print their help: the first Python of PATH makes the page, or
+# Debian's own, as with the commands themselves.
+foreach(python ${MPIQ_PAGE_PYTHON} /usr/bin/python3)
+  if(NOT TARGET manual_mpiq)
+    execute_process(COMMAND ${python} -c "import numpy, h5py, matplotlib" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed EQUAL 0)
+      set(folder ${PROJECT_BINARY_DIR}/man/commands)
+      set(maker ${CMAKE_CURRENT_LIST_DIR}/commands_manual.py)
+      file(GLOB commands CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/mpi_quant/commands/*.py)
+      add_custom_command(OUTPUT ${folder}/mpiq.1 DEPENDS ${maker} ${commands} ${PROJECT_SOURCE_DIR}/python/mpi_quant/__main__.py VERBATIM
+        COMMAND ${python} ${maker} ${PROJECT_VERSION} ${folder})
+      add_custom_target(manual_mpiq ALL DEPENDS ${folder}/mpiq.1)
+      install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    endif()
+  endif()
+endforeach()

@@ -140,7 +140,8 @@ def _added(parts: list[Mapping[str, Any]], first: Mapping[str, Any]) -> dict[str
     """A residual that holds what the parts hold, added in double. The members are alike on all ranks."""
     total = np.zeros(np.shape(first["data"]), np.float64)
     for number, part in enumerate(parts):
-        total = np.asarray(part["data"], np.float64) if number == 0 else total + part["data"]
+        data = np.array(part["data"], np.float64)  # also of a tensor
+        total = data if number == 0 else total + data
     if first["stamp"] and first["arrays"] > 1:
         total[1] = first["data"][1]  # with estimates the second array is the same on all ranks
     return {**first, "data": total.astype(np.asarray(first["data"]).dtype)}

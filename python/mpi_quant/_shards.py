@@ -101,6 +101,12 @@ class Shards:
         self.groups.close()
 
 
+def with_tensors(state: dict[str, Any]) -> dict[str, Any]:
+    """A state of residuals with tensors in place of arrays, which torch.load reads with weights_only=True, too."""
+    keys = {key: {**saved, "data": torch.from_numpy(saved["data"])} for key, saved in state["keys"].items()}
+    return {**state, "keys": keys}
+
+
 class BetweenNodes:
     """What between_nodes returns: the sum of gradients over nodes.
 
@@ -117,8 +123,8 @@ class BetweenNodes:
         return _residuals.Residuals(self.comm)
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's part of a checkpoint. Between two steps."""
-        return self.residuals.state_dict()
+        """This rank's part of a checkpoint, with tensors. Between two steps."""
+        return with_tensors(self.residuals.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Takes over a checkpoint: as mpi_quant.Residuals.load_state_dict. Collective over comm."""

@@ -19,7 +19,7 @@ from mpi_quant import _call, _residuals
 from mpi_quant._backend import group_communicator, register
 from mpi_quant._groups import key_of
 from mpi_quant._library import Error, communicator
-from mpi_quant._shards import AllGather, BetweenNodes, ReduceScatter, Shards, between_nodes
+from mpi_quant._shards import AllGather, BetweenNodes, ReduceScatter, Shards, between_nodes, with_tensors
 
 __all__ = ["AllGather", "BetweenNodes", "ReduceScatter", "Scaler", "Shards", "State", "between_nodes", "ddp_hook", "group_communicator", "register"]
 
@@ -122,8 +122,8 @@ class State:
         self.comm.Free()
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's part of a checkpoint. Between two steps."""
-        return {"step": self.step, "scale": self._scale, "residuals": self.residuals.state_dict()}
+        """This rank's part of a checkpoint, with tensors. Between two steps."""
+        return {"step": self.step, "scale": self._scale, "residuals": with_tensors(self.residuals.state_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Takes over a checkpoint. Collective. With the same number of ranks the training goes on bit for bit.

@@ -1,17 +1,36 @@
-"""The manual page mpi_quant(7): it says what docs/policy.md says, and man reads it without a warning.
+"""The manual pages mpi_quant(7) and mpiq(1): they say what docs/policy.md and the help of the commands say, and man reads them without a warning.
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/page_manual_test.py
 """
+import contextlib
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 from scripts_common import ROOT, InTemporaryFolder
 
-MAKER = os.path.join(ROOT, "cmake", "page_manual.py")
+from mpi_quant import __main__ as mpiq
+
+MAKER, COMMANDS_MAKER = (os.path.join(ROOT, "cmake", f"{name}_manual.py") for name in ("page", "commands"))
+
+
+def warnings_of(page):
+    """The exit code of man, and what it complains of."""
+    done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def help_of(command):
+    """What `mpiq COMMAND --help` prints."""
+    out = io.StringIO()
+    with unittest.mock.patch.dict(os.environ, COLUMNS="98"), contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        mpiq.main([command, "--help"])
+    return out.getvalue()
 
 
 class Page(InTemporaryFolder):
@@ -50,8 +69,30 @@ class Page(InTemporaryFolder):
     @unittest.skipUnless(shutil.which("man"), "no man")
     def test_man_reads_it_without_a_warning(self):
         self.page(os.path.join(ROOT, "docs", "policy.md"))
-        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", self.path("out.7")], capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(warnings_of(self.path("out.7")), (0, ""))
+
+
+class Commands(InTemporaryFolder):
+    def test_the_page_of_mpiq_has_every_command_with_every_option(self):
+        subprocess.run([sys.executable, COMMANDS_MAKER, "1.2.3", self.path("man")], check=True)
+        with open(self.path("man", "mpiq.1"), encoding="utf-8") as file:
+            plain = re.sub(r"\\f.|\\&", "", file.read()).replace("\\-", "-").replace("\\e", "\\")
+        sections = dict(re.findall(r'^\.SH "MPIQ (\w+)"\n(.*?)(?=^\.SH )', plain, re.M | re.S))
+        self.assertEqual({name.lower() for name in sections}, {*mpiq.COMMANDS, "completion"})
+        for name, text in sections.items():
+            help_text = help_of(name.lower())
+            for option in re.findall(r"^  (-.*?)(?:  .*)?$", help_text, re.M):
+                self.assertIn(f".TP\n{option}\n", text, name)
+            words = re.sub(r"\s+", " ", re.sub(r"^\.\w+.*$", "", text, flags=re.M))
+            for paragraph in help_text.split("\n\n")[1:2]:
+                self.assertIn(re.sub(r"\s+", " ", paragraph.strip()), words, name)
+        if shutil.which("man"):
+            self.assertEqual(warnings_of(self.path("man", "mpiq.1")), (0, ""))
+
+    def test_a_command_has_a_page_where_no_program_has_it(self):
+        subprocess.run([sys.executable, COMMANDS_MAKER, "1.2.3", self.path("man")], check=True)
+        pages = {page.removesuffix(".1") for page in os.listdir(self.path("man"))}
+        self.assertEqual(pages, {"mpiq", *(f"mpiq-{name}" for name in {*mpiq.COMMANDS, "completion"} - {"simulate", "quality"})})
 
 
 if __name__ == "__main__":
