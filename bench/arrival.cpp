@@ -70,7 +70,7 @@ Result<std::vector<Arrival>> parse_arrivals(std::string_view text) {
 
 std::string to_string(const Arrival& arrival) {
   for (const Word& w : kWords)
-    if (w.pattern == arrival.pattern) return fmt::format("{}:{:g}", w.word, arrival.scale_us);
+    if (w.pattern == arrival.pattern) return fmt::format("{}:{}", w.word, arrival.scale_us);
   return std::string(kTogether);
 }
 

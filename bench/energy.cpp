@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <limits>
 
 #include "bench/provenance.hpp"
@@ -24,7 +23,7 @@ double counter(const std::string& file) {
   return end == text.c_str() ? kUnknownEnergy : value;
 }
 
-// Zones are named intel-rapl:0, on processors of AMD as well. A package contains its cores, but not the
+// A package contains its cores, but not the
 // memory. The platform (psys) contains all of them.
 bool is_counted(const std::string& label) { return label.starts_with("package") || label == "dram"; }
 
@@ -33,9 +32,7 @@ bool is_counted(const std::string& label) { return label.starts_with("package") 
 Powercap::Powercap(const std::string& folder) {
   const char* const given = std::getenv("MPIQ_POWERCAP");
   const std::string root = !folder.empty() ? folder : given != nullptr ? given : "/sys/class/powercap";
-  std::error_code none;
-  for (const auto& zone : std::filesystem::directory_iterator(root, none)) {
-    const std::string path = zone.path().string();
+  for (const std::string& path : power_zones(root)) {
     if (!is_counted(first_line(path + "/name"))) continue;
     const double range = counter(path + "/max_energy_range_uj"), now = counter(path + "/energy_uj");
     if (!(range > 0) || !(now >= 0)) {

@@ -121,7 +121,7 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
   const MPIQ_Stats after = entry.variant->stats();
   s.phase_s = {(after.encode_s - before.encode_s) / calls, (after.wait_s - before.wait_s) / calls,
                (after.decode_s - before.decode_s) / calls};
-  // What is waiting for a late rank, and what is the call's own, cannot be told apart.
+  // These times cannot tell waiting for a late rank from the call's own work.
   if (point_.arrival != Arrival{}) s.phase_s.fill(kUnknown);
   if (clock_) s.start_s = clock_->at(s.start_s), s.end_s = clock_->at(s.end_s);
   s.end_s = s.start_s + (s.end_s - s.start_s) / calls;
@@ -206,9 +206,9 @@ void PointRun::warm_up(Entry& entry) {
 
 // On rank 0: the number of calls for which the clock error is below 1 % of the time. In place it is always 1,
 // because each call would get the sum of the call before, which soon overflows; and with --arrival, because
-// ranks are late for the first call of several only.
+// ranks are late for the first call of several only, and all points are to be compared.
 int PointRun::calls_of_batch(double call_s) const {
-  if (options_.in_place || point_.arrival != Arrival{}) return 1;
+  if (options_.in_place || !options_.arrivals.empty()) return 1;
   const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
   return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
 }

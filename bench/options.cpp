@@ -62,6 +62,10 @@ Status check_baseline(const Options& o) {
 Status check_energy(const Options& o) {
   if (o.energy_s > 0 && !o.overlap.empty())
     return usage("--energy", "computation would be in it: not with --overlap");
+  const bool is_late =
+      std::any_of(o.arrivals.begin(), o.arrivals.end(), [](const Arrival& a) { return a != Arrival{}; });
+  if (o.energy_s > 0 && is_late)
+    return usage("--energy", "waiting for late ranks would be in it: not with --arrival");
   return {};
 }
 

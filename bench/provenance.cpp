@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 namespace mq::bench {
 namespace {
@@ -31,6 +32,14 @@ bool exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
+// What systemd and the programs that make containers write. Any other text may be the user's own.
+bool is_container(std::string_view word) {
+  constexpr std::array<std::string_view, 12> kKnown{"docker",      "podman",         "oci",   "lxc",
+                                                    "lxc-libvirt", "systemd-nspawn", "rkt",   "wsl",
+                                                    "flatpak",     "proot",          "pouch", "vz"};
+  return std::find(kKnown.begin(), kKnown.end(), word) != kKnown.end();
+}
+
 // intel_pstate says that it is off, all other drivers that it is on.
 std::int8_t turbo(const std::string& root) {
   const std::string cpu = root + "/sys/devices/system/cpu/";
@@ -39,16 +48,10 @@ std::int8_t turbo(const std::string& root) {
   return on == "0" || on == "1" ? static_cast<std::int8_t>(on == "1") : -1;
 }
 
-// Zones of power are named intel-rapl:0, on processors of AMD as well. Those of packages have no second
-// colon.
 double power_limit_W(const std::string& root) {
   double sum = 0;
-  std::error_code none;
-  for (const auto& zone : fs::directory_iterator(root + "/sys/class/powercap", none)) {
-    const std::string name = zone.path().filename().string(), folder = zone.path().string();
-    if (std::count(name.begin(), name.end(), ':') != 1 ||
-        !first_line(folder + "/name").starts_with("package"))
-      continue;
+  for (const std::string& folder : power_zones(root + "/sys/class/powercap")) {
+    if (!first_line(folder + "/name").starts_with("package")) continue;
     for (int i = 0; i < 4; ++i) {
       const std::string constraint = fmt::format("{}/constraint_{}_", folder, i);
       if (first_line(constraint + "name") != "long_term") continue;
@@ -76,13 +79,18 @@ std::string microcode(const std::string& root) {
   return "";
 }
 
+// "" without a sign of one: there are containers that leave none.
 std::string container(const std::string& root) {
   if (std::string word = container_of_environment(); !word.empty()) return word;
   if (exists(root + "/.dockerenv")) return "docker";
   if (exists(root + "/run/.containerenv")) return "podman";
   if (exists(root + "/.singularity.d") || exists(root + "/singularity")) return "apptainer";
-  const std::string word = first_line(root + "/run/systemd/container");
-  return word.empty() ? "none" : word;
+  if (const std::string word = first_line(root + "/run/systemd/container"); is_container(word)) return word;
+  std::ifstream in(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);)
+    for (const char* word : {"kubepods", "containerd", "docker", "libpod", "lxc"})
+      if (line.find(word) != std::string::npos) return word;
+  return "";
 }
 
 // The least of what the control group and those above it allow. "max" is no limit.
@@ -123,6 +131,15 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+std::vector<std::string> power_zones(const std::string& folder) {
+  std::vector<std::string> zones;
+  std::error_code none;
+  for (const auto& zone : fs::directory_iterator(folder, none))
+    if (zone.path().filename().string().starts_with("intel-rapl:")) zones.push_back(zone.path().string());
+  std::sort(zones.begin(), zones.end());
+  return zones;
+}
+
 void read_provenance(NodeRow& node, const std::string& root) {
   node.turbo = turbo(root);
   node.power_limit_W = power_limit_W(root);
@@ -138,8 +155,8 @@ std::string container_of_environment() {
                                        {"ENROOT_ROOTFS", "enroot"},
                                        {"SHIFTER_RUNTIME", "shifter"}})
     if (std::getenv(variable) != nullptr) return word;
-  const char* const named = std::getenv("container");  // systemd-nspawn, podman, lxc
-  return named != nullptr ? named : "";
+  const char* const named = std::getenv("container");
+  return named != nullptr && is_container(named) ? named : "";
 }
 
 std::string numa_policy() {

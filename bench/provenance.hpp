@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/rows.hpp"
 
@@ -10,11 +11,16 @@ namespace mq::bench {
 
 std::string first_line(const std::string& path);  // of a file; "" if it cannot be read
 
+// The folders of the zones whose power the kernel counts and limits, on processors of Intel and AMD:
+// packages, and parts of them. Some machines show the same packages a second time, as intel-rapl-mmio; those
+// are left out.
+std::vector<std::string> power_zones(const std::string& folder);
+
 // Fills in the columns of a host. root: the folder that the files of the system are below; "" for "/". Only a
 // test has another.
 void read_provenance(NodeRow& node, const std::string& root = "");
 
-// Whether a variable of the environment says which container this is: its word, or "".
+// The container that a variable of the environment names, or "".
 std::string container_of_environment();
 
 // Where the memory of the calling thread is allocated: "default", "local", "bind 0-1", "interleave 0,2",

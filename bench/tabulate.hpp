@@ -21,8 +21,9 @@ struct Circumstances {  // of a point, equal for all its methods
 };
 
 // The text of the method that speed-ups of a point are relative to; "" if it is best-dense and no dense
-// method has a time. The fastest is the one with the least median of the repetitions that count. It is chosen
-// by the same times as it is compared by, which flatters it a little, and no method of this library.
+// method has a time. The fastest is the one with the least median of the repetitions that count. The
+// same times choose it and are compared with others. So it looks a little faster than it is, and compressed
+// methods a little slower.
 std::string baseline_at(const Options&, const Point&, const std::vector<Outcome>&, int compute_percent = -1);
 
 // One measurement for each method, in the order of point.methods.

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
+#include <stdlib.h>
 
 typedef unsigned progress_function(void* worker);
 
@@ -15,8 +16,11 @@ unsigned ucp_worker_progress(void* worker) {
   static progress_function* real; /* every thread finds the same */
   static __thread int idle;
   if (real == 0) *(void**)&real = dlsym(RTLD_NEXT, "ucp_worker_progress");
-  if (real == 0) /* a plugin has brought MPI in no global scope */
-    *(void**)&real = dlsym(dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD), "ucp_worker_progress");
+  if (real == 0) { /* a plugin has brought MPI in no global scope */
+    void* const ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (ucp == 0) abort(); /* it has another name: this file has to learn it */
+    *(void**)&real = dlsym(ucp, "ucp_worker_progress");
+  }
   const unsigned events = real(worker);
   if (events > 0) idle = 0;
   if (events == 0 && ++idle >= kPatience) {

@@ -43,6 +43,7 @@ TEST_F(Zones, packages_and_memory_are_added_up_and_nothing_is_counted_twice) {
   zone("intel-rapl:0:0", "core", "1000");
   zone("intel-rapl:0:1", "dram", "100");
   zone("intel-rapl:2", "psys", "1000");
+  zone("intel-rapl-mmio:0", "package-0", "1000000");
   Powercap meter(root_);
   ASSERT_TRUE(meter.counts());
   meter.start();
@@ -52,6 +53,7 @@ TEST_F(Zones, packages_and_memory_are_added_up_and_nothing_is_counted_twice) {
   zone("intel-rapl:0:0", "core", "900000000");
   zone("intel-rapl:0:1", "dram", "250100");
   zone("intel-rapl:2", "psys", "900000000");
+  zone("intel-rapl-mmio:0", "package-0", "3000000");
   EXPECT_DOUBLE_EQ(meter.joules(), 2 + 0.5 + 0.25);
 }
 
@@ -113,10 +115,12 @@ TEST(Energy, is_a_condition_of_the_measurement) {
   const char* words[] = {"mpiq-bench", "allreduce", "--energy", "0.5"};
   EXPECT_NE(config_json(parse_command_line(4, words).options).find(R"("energy_s":0.5)"), std::string::npos);
   EXPECT_EQ(config_json(parse_command_line(2, words).options).find("energy"), std::string::npos);
-  const char* both[] = {"mpiq-bench", "allreduce", "--energy", "1", "--overlap", "50"};
-  const CommandLine line = parse_command_line(6, both);
-  EXPECT_EQ(line.exit_code, kUsage);
-  EXPECT_NE(line.err.find("--energy"), std::string::npos);
+  for (const auto& [other, value] : {std::pair{"--overlap", "50"}, {"--arrival", "one:5"}}) {
+    const char* both[] = {"mpiq-bench", "allreduce", "--energy", "1", other, value};
+    const CommandLine line = parse_command_line(6, both);
+    EXPECT_EQ(line.exit_code, kUsage) << other;
+    EXPECT_NE(line.err.find("--energy"), std::string::npos) << line.err;
+  }
 }
 
 }  // namespace

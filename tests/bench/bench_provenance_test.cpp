@@ -44,7 +44,7 @@ TEST_F(Provenance, what_no_file_says_is_unknown) {
   EXPECT_TRUE(std::isnan(node.cpu_quota));
   EXPECT_EQ(node.firmware.str(), "");
   EXPECT_EQ(node.microcode.str(), "");
-  EXPECT_EQ(node.container.str(), "none");
+  EXPECT_EQ(node.container.str(), "") << "a container may leave no sign";
 }
 
 TEST_F(Provenance, turbo_is_read_as_each_driver_says_it) {
@@ -71,6 +71,7 @@ TEST_F(Provenance, long_term_limits_of_all_packages_are_added_up) {
   zone("intel-rapl:1", "package-1", "205500000");
   zone("intel-rapl:2", "psys", "500000000");
   zone("intel-rapl:0:0", "dram", "70000000");
+  zone("intel-rapl-mmio:0", "package-0", "205000000");
   EXPECT_DOUBLE_EQ(read().power_limit_W, 410.5);
   zone("intel-rapl:0", "package-0", "no number");
   EXPECT_DOUBLE_EQ(read().power_limit_W, 205.5);
@@ -95,9 +96,22 @@ TEST_F(Provenance, a_container_is_named) {
   EXPECT_EQ(read().container.str(), "podman");
   file("/.dockerenv", "");
   EXPECT_EQ(read().container.str(), "docker");
+  setenv("container", "/home/me/image.sif", 1);
+  EXPECT_EQ(read().container.str(), "docker")
+      << "a variable of the user's own is no sign, and a path is not stored";
+  setenv("container", "systemd-nspawn", 1);
+  EXPECT_EQ(read().container.str(), "systemd-nspawn");
+  unsetenv("container");
   setenv("ENROOT_ROOTFS", "/x", 1);
   EXPECT_EQ(read().container.str(), "enroot");
   unsetenv("ENROOT_ROOTFS");
+}
+
+TEST_F(Provenance, a_control_group_names_a_container) {
+  file("/proc/self/cgroup", "0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-abc.scope");
+  EXPECT_EQ(read().container.str(), "kubepods");
+  file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/session-1.scope");
+  EXPECT_EQ(read().container.str(), "");
 }
 
 TEST_F(Provenance, the_least_quota_of_a_group_and_those_above_it_counts) {

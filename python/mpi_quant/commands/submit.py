@@ -113,6 +113,14 @@ def plan_cells(request, combinations, most):
     return planning.cells(shapes, request.launches, combinations)
 
 
+def go_on(request):
+    """The command that goes on with this run. It asks before it submits, and does not wait."""
+    end = request.words.index("--") if "--" in request.words else len(request.words)
+    own = [word for word in request.words[:end] if word not in ("--dry-run", "--yes", "--wait")]
+    command = [*command_line.again(), "--out", str(request.folder.path), *own, *request.words[end:]]
+    return f"cd {shlex.quote(os.getcwd())} && {shlex.join(command)}"
+
+
 def record_of(request):
     """What is written down of a run: see Folder.record."""
     sweep, folder = request.sweep, request.folder
@@ -120,7 +128,7 @@ def record_of(request):
     package = "" if _places.by_pip() and request.python == sys.executable else os.fspath(_places.PACKAGE.parent)
     record = {**{name: getattr(request, name) for name in RECORDED},
               "version": planning.ask(os.path.join(request.bin, "mpiq-bench"), "--version"), "root": _places.data(), "package": package,
-              "section": sweep.section, "sweep": sweep.options, "env": sweep.env, "program_folder": os.getcwd(), "go_on": f"cd {shlex.quote(os.getcwd())} && {shlex.join([*command_line.again(), '--out', str(folder.path), *request.words])}",
+              "section": sweep.section, "sweep": sweep.options, "env": sweep.env, "program_folder": os.getcwd(), "go_on": go_on(request),
               "job_name": f"mpiq-{request.experiment}-{uuid.uuid4().hex[:8]}"}
     folder.refuse_another_run(record)
     return {**record, "job_name": folder.record()["job_name"]} if folder.exists() else record
