@@ -40,6 +40,20 @@ TEST_F(Group, every_codec_sums_each_vector_within_its_own_bound_and_all_ranks_ge
   if (size <= 3) check(double{});
 }
 
+// A codec with a bound for each element keeps it in each vector; the presets above measure the vector first.
+TEST_F(Group, an_absolute_bound_holds_in_each_vector) {
+  for (const char* const method : {"bound(abs=0.001)", "bound(abs=0.001)/direct"}) {
+    Vectors<float> v = vectors<float>();
+    ASSERT_EQ(sum(v, Info{{"mpiq_method", method}}), MPI_SUCCESS) << method;
+    for (std::size_t i = 0; i < v.x.size(); ++i) {
+      EXPECT_TRUE(same_on_all_ranks(v.y[i])) << method;
+      const std::vector<float> all = exact(v.x[i]);
+      for (std::size_t k = 0; k < all.size(); ++k)
+        ASSERT_NEAR(v.y[i][k], all[k], 0.00101) << method << " vector " << i << " at " << k;
+    }
+  }
+}
+
 // Plans that cut no slices: each vector is encoded as it would be alone.
 TEST_F(Group, without_slices_the_bits_are_those_of_one_call_for_each_vector) {
   for (const kernels::Codec& codec : kernels::codecs())
