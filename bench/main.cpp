@@ -3,14 +3,13 @@
 #include <mpi.h>
 
 #include <cstdlib>
-#include <exception>
 #include <string>
 
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
-#include "bench/program.h"
 #include "bench/runner.hpp"
+#include "bench/with_mpi.hpp"
 
 int main(int argc, char** argv) {
   using namespace mq::bench;
@@ -23,18 +22,6 @@ int main(int argc, char** argv) {
   // The library must read the GPUs' clocks for the times that --phases prints, unless the user has set the
   // variable.
   if (line.options.phases) (void)setenv("MPIQ_CUDA_TIME", "on", 0);
-  MPI_Init(&argc, &argv);
-  if (!mpiq_launched_by_own_mpi("mpiq-bench")) {
-    MPI_Finalize();
-    return kUsage;
-  }
-  int exit_code = kPointFailed;
-  try {
-    exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);
-  } catch (const std::exception& e) {  // on one rank: no memory, or a GPU that fails
-    print_error(e.what());             // the file has what was measured so far
-    PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
-  }
-  mpiq_finalize();
-  return exit_code;
+  return with_mpi("mpiq-bench", argc, argv,
+                  [&](MPI_Comm) { return run_sweep(line.options, command_line, MPI_COMM_WORLD); });
 }

@@ -16,16 +16,6 @@
 namespace mq::bench {
 namespace {
 
-template <class Get>
-std::vector<std::int64_t> distinct(const std::vector<Edge>& edges, const Get& get) {
-  std::vector<std::int64_t> all;
-  all.reserve(edges.size());
-  for (const Edge& e : edges) all.push_back(get(e));
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
 constexpr std::int64_t kMostVertices = std::int64_t{1} << 32;  // every number up to the largest is a vertex
 
 // Takes a number and the blanks before it off a line.
@@ -78,14 +68,11 @@ Result<EdgeList> read_graph(const std::string& path, int rank, int ranks) {
 
 EdgeList rmat_share(const RmatSpec& spec, int rank, int ranks) {
   constexpr double kA = 0.57, kB = 0.19, kC = 0.19;
-  const auto r = static_cast<std::uint64_t>(rank), p = static_cast<std::uint64_t>(ranks);
   EdgeList list;
   list.vertices = std::uint64_t{1} << spec.scale;
   const Permutation label(list.vertices, Random(spec.seed).next());
   const std::uint64_t edges = list.vertices * spec.edge_factor;
-  const auto start = [&](std::uint64_t k) { return edges / p * k + std::min(k, edges % p); };
-  list.edges.reserve(start(r + 1) - start(r));
-  for (std::uint64_t i = start(r); i < start(r + 1); ++i) {
+  for (auto i = static_cast<std::uint64_t>(rank); i < edges; i += static_cast<std::uint64_t>(ranks)) {
     Random random(Random(spec.seed + 0x632be59bd9b4e019U).next() ^ Random(i).next());
     std::uint64_t source = 0, target = 0;
     for (int level = 0; level < spec.scale; ++level) {
@@ -104,15 +91,18 @@ EdgeList rmat_share(const RmatSpec& spec, int rank, int ranks) {
 LocalGraph make_local(EdgeList list) {
   LocalGraph local;
   local.vertices = list.vertices;
-  local.sources = distinct(list.edges, [](const Edge& e) { return e.source; });
-  local.targets = distinct(list.edges, [](const Edge& e) { return e.target; });
+  for (const Edge& e : list.edges) local.sources.push_back(e.source);
+  std::sort(local.sources.begin(), local.sources.end());
+  local.sources.erase(std::unique(local.sources.begin(), local.sources.end()), local.sources.end());
   std::sort(list.edges.begin(), list.edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.target, a.source) < std::tie(b.target, b.source);
   });
   local.source_edges.assign(local.sources.size(), 0);
-  local.edge_source.reserve(list.edges.size());
   for (std::size_t e = 0; e < list.edges.size(); ++e) {
-    if (e == 0 || list.edges[e].target != list.edges[e - 1].target) local.begin.push_back(e);
+    if (e == 0 || list.edges[e].target != list.edges[e - 1].target) {
+      local.begin.push_back(e);
+      local.targets.push_back(list.edges[e].target);
+    }
     const auto at = std::lower_bound(local.sources.begin(), local.sources.end(), list.edges[e].source);
     local.edge_source.push_back(static_cast<std::uint32_t>(at - local.sources.begin()));
     ++local.source_edges[local.edge_source.back()];

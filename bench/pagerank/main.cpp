@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <utility>
 
 #include "bench/call.hpp"
@@ -16,10 +15,10 @@
 #include "bench/pagerank/graph.hpp"
 #include "bench/parse.hpp"
 #include "bench/parse_lists.hpp"
-#include "bench/program.h"
 #include "bench/sparse_call.hpp"
 #include "bench/stats.hpp"
 #include "bench/sync.hpp"
+#include "bench/with_mpi.hpp"
 
 namespace mq::bench {
 namespace {
@@ -86,8 +85,7 @@ PagerankOptions parse_words(int argc, const char* const* argv) {
 // The edges of this rank, and what all ranks know about their vertices.
 struct Graph {
   LocalGraph local;
-  std::vector<double> degree;      // of each local source, in the whole graph
-  std::vector<bool> mine;          // a vertex may be a source on several ranks: whether this one counts it
+  std::vector<double> known;       // of each local source: its degree, and on how many ranks it is a source
   std::uint64_t most_targets = 0;  // a bound of the union, equal on all ranks
 };
 
@@ -98,128 +96,101 @@ struct Outcome {
   std::vector<double> ranks;                  // at the local sources
 };
 
-// Reduces values of several ranks at the same indices.
-int reduce_once(const std::vector<std::int64_t>& at, const std::vector<double>& values, MPI_Op op,
-                MPI_Comm comm, std::vector<double>& result) {
-  const auto n = static_cast<MPI_Count>(at.size());
-  result.resize(at.size());
-  return MPIQ_Sparse_allreduce(n, at.data(), values.data(), n, at.data(), result.data(), 1, MPI_DOUBLE, op,
-                               comm, MPI_INFO_NULL);
-}
-
 // Collective. Returns MPI error codes.
 int share(Graph& graph, MPI_Comm comm) {
   const LocalGraph& local = graph.local;
-  int rank = 0;
-  PMPI_Comm_rank(comm, &rank);
-  const std::vector<double> me(local.sources.size(), rank);
-  std::vector<double> first;
-  if (const int error = reduce_once(local.sources, local.source_edges, MPI_SUM, comm, graph.degree))
-    return error;
-  if (const int error = reduce_once(local.sources, me, MPI_MIN, comm, first)) return error;
-  for (const double owner : first) graph.mine.push_back(owner == rank);
+  std::vector<double> mine;
+  for (const double edges : local.source_edges) mine.insert(mine.end(), {edges, 1});
+  graph.known.resize(mine.size());
   graph.most_targets = local.targets.size();
   PMPI_Allreduce(MPI_IN_PLACE, &graph.most_targets, 1, MPI_UINT64_T, MPI_SUM, comm);
   graph.most_targets = std::min(graph.most_targets, local.vertices);
-  return MPI_SUCCESS;
+  const auto n = static_cast<MPI_Count>(local.sources.size());
+  return MPIQ_Sparse_allreduce(n, local.sources.data(), mine.data(), n, local.sources.data(),
+                               graph.known.data(), 2, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL);
 }
 
 // PageRank by one method.
 class Iteration {
  public:
-  Iteration(const Graph& graph, const PagerankOptions& o, const SparseMethod& method, MPI_Comm comm);
-  int run(Outcome& outcome);
+  Iteration(const Graph& graph, const PagerankOptions& o, const SparseMethod& method, MPI_Comm comm)
+      : graph_(graph),
+        options_(o),
+        comm_(comm),
+        call_(method, SparseShape{local_.vertices, 1, kernels::Element::f64}, false, comm),
+        form_(form_of(method)),
+        vector_(form_ == ResultForm::vector ? local_.vertices : 0),
+        union_values_(form_ == ResultForm::list ? graph.most_targets : 0) {}
+
+  int run(Outcome& outcome) {
+    int error = settle();
+    dissemination_barrier(comm_);
+    const double start = now_s();
+    if (error == MPI_SUCCESS) error = call_.configure(buffers_);
+    outcome.configure_s = now_s() - start;
+    dissemination_barrier(comm_);
+    const std::uint64_t before = call_.stats().wire_bytes_sent;
+    for (int i = 0; error == MPI_SUCCESS && i < options_.iterations; ++i) error = step(outcome);
+    if (error != MPI_SUCCESS) return error;
+    outcome.sent_bytes_max =
+        (call_.stats().wire_bytes_sent - before) / static_cast<unsigned>(options_.iterations);
+    PMPI_Allreduce(MPI_IN_PLACE, &outcome.sent_bytes_max, 1, MPI_UINT64_T, MPI_MAX, comm_);
+    for (auto* series : {&outcome.iteration_s, &outcome.reduce_s})
+      PMPI_Allreduce(MPI_IN_PLACE, series->data(), options_.iterations, MPI_DOUBLE, MPI_MAX, comm_);
+    PMPI_Allreduce(MPI_IN_PLACE, &outcome.configure_s, 1, MPI_DOUBLE, MPI_MAX, comm_);
+    outcome.ranks = std::move(x_);
+    return MPI_SUCCESS;
+  }
 
  private:
-  int step(Outcome& outcome);
-  double sum_at(std::size_t source, std::size_t& cursor) const;
-  int settle();
+  int step(Outcome& outcome) {
+    const double start = now_s();
+    for (std::size_t i = 0; i < x_.size(); ++i) weighted_[i] = x_[i] / graph_.known[2 * i];
+    local_.multiply(weighted_, out_);
+    const double reduce_start = now_s();
+    if (const int error = call_(buffers_)) return error;
+    outcome.reduce_s.push_back(now_s() - reduce_start);
+    const double base =
+        (1 - options_.damping + options_.damping * dangling_) / static_cast<double>(local_.vertices);
+    std::size_t cursor = 0;
+    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = base + options_.damping * sum_at(i, cursor);
+    if (const int error = settle()) return error;
+    outcome.iteration_s.push_back(now_s() - start);
+    return MPI_SUCCESS;
+  }
+  // The reduced sum at a source; 0 if no rank has edges to it. Sources come in ascending order.
+  double sum_at(std::size_t source, std::size_t& cursor) const {
+    if (form_ == ResultForm::wanted) return in_[source];
+    if (form_ == ResultForm::vector) return vector_[static_cast<std::size_t>(local_.sources[source])];
+    const std::size_t n = call_.union_count();
+    while (cursor < n && union_indices_[cursor] < local_.sources[source]) ++cursor;
+    return cursor < n && union_indices_[cursor] == local_.sources[source] ? union_values_[cursor] : 0;
+  }
+  // What vertices with outgoing edges do not hold, dangling ones do.
+  int settle() {
+    double held = 0;
+    for (std::size_t i = 0; i < x_.size(); ++i) held += x_[i] / graph_.known[2 * i + 1];
+    const int error = PMPI_Allreduce(MPI_IN_PLACE, &held, 1, MPI_DOUBLE, MPI_SUM, comm_);
+    dangling_ = 1 - held;
+    return error;
+  }
 
   const Graph& graph_;
-  const LocalGraph& local_;
+  const LocalGraph& local_ = graph_.local;
   const PagerankOptions& options_;
   MPI_Comm comm_;
   SparseCall call_;
   ResultForm form_;
-  SparseBuffers buffers_;
-  std::vector<double> out_, in_, vector_, union_values_;
-  std::vector<std::int64_t> union_indices_;
-  std::vector<double> x_, weighted_;  // at the sources; weighted_ is x_ divided by the degrees
-  double dangling_ = 0;               // rank of the vertices without outgoing edges
+  std::vector<double> vector_, union_values_;
+  std::vector<std::int64_t> union_indices_ = std::vector<std::int64_t>(union_values_.size());
+  std::vector<double> out_ = std::vector<double>(local_.targets.size());
+  std::vector<double> in_ = std::vector<double>(local_.sources.size()), weighted_ = in_;
+  std::vector<double> x_ = std::vector<double>(in_.size(), 1 / static_cast<double>(local_.vertices));
+  // weighted_: x_, at the sources, divided by the degrees
+  double dangling_ = 0;  // rank of the vertices without outgoing edges
+  SparseBuffers buffers_{local_.targets, local_.sources, out_.data(),         in_.data(),
+                         vector_.data(), union_indices_, union_values_.data()};
 };
-
-Iteration::Iteration(const Graph& graph, const PagerankOptions& o, const SparseMethod& method, MPI_Comm comm)
-    : graph_(graph),
-      local_(graph.local),
-      options_(o),
-      comm_(comm),
-      call_(method, SparseShape{local_.vertices, 1, kernels::Element::f64}, false, comm),
-      form_(form_of(method)),
-      out_(local_.targets.size()),
-      in_(local_.sources.size()),
-      vector_(form_ == ResultForm::vector ? local_.vertices : 0),
-      union_values_(form_ == ResultForm::list ? graph.most_targets : 0),
-      union_indices_(union_values_.size()),
-      x_(in_.size(), 1 / static_cast<double>(local_.vertices)),
-      weighted_(in_.size()) {
-  buffers_ = {local_.targets, local_.sources, out_.data(),         in_.data(),
-              vector_.data(), union_indices_, union_values_.data()};
-}
-
-// The reduced sum at a source; 0 if no rank has edges to it. Sources come in ascending order.
-double Iteration::sum_at(std::size_t source, std::size_t& cursor) const {
-  if (form_ == ResultForm::wanted) return in_[source];
-  if (form_ == ResultForm::vector) return vector_[static_cast<std::size_t>(local_.sources[source])];
-  const std::size_t n = call_.union_count();
-  while (cursor < n && union_indices_[cursor] < local_.sources[source]) ++cursor;
-  return cursor < n && union_indices_[cursor] == local_.sources[source] ? union_values_[cursor] : 0;
-}
-
-// What vertices with outgoing edges do not hold, dangling ones do.
-int Iteration::settle() {
-  double held = 0;
-  for (std::size_t i = 0; i < x_.size(); ++i)
-    if (graph_.mine[i]) held += x_[i];
-  const int error = PMPI_Allreduce(MPI_IN_PLACE, &held, 1, MPI_DOUBLE, MPI_SUM, comm_);
-  dangling_ = 1 - held;
-  return error;
-}
-
-int Iteration::step(Outcome& outcome) {
-  const double start = now_s();
-  for (std::size_t i = 0; i < x_.size(); ++i) weighted_[i] = x_[i] / graph_.degree[i];
-  local_.multiply(weighted_, out_);
-  const double reduce_start = now_s();
-  if (const int error = call_(buffers_)) return error;
-  outcome.reduce_s.push_back(now_s() - reduce_start);
-  const double base =
-      (1 - options_.damping + options_.damping * dangling_) / static_cast<double>(local_.vertices);
-  std::size_t cursor = 0;
-  for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = base + options_.damping * sum_at(i, cursor);
-  if (const int error = settle()) return error;
-  outcome.iteration_s.push_back(now_s() - start);
-  return MPI_SUCCESS;
-}
-
-int Iteration::run(Outcome& outcome) {
-  int error = settle();
-  dissemination_barrier(comm_);
-  const double start = now_s();
-  if (error == MPI_SUCCESS) error = call_.configure(buffers_);
-  outcome.configure_s = now_s() - start;
-  dissemination_barrier(comm_);
-  const std::uint64_t before = call_.stats().wire_bytes_sent;
-  for (int i = 0; error == MPI_SUCCESS && i < options_.iterations; ++i) error = step(outcome);
-  if (error != MPI_SUCCESS) return error;
-  outcome.sent_bytes_max =
-      (call_.stats().wire_bytes_sent - before) / static_cast<unsigned>(options_.iterations);
-  PMPI_Allreduce(MPI_IN_PLACE, &outcome.sent_bytes_max, 1, MPI_UINT64_T, MPI_MAX, comm_);
-  for (auto* series : {&outcome.iteration_s, &outcome.reduce_s})
-    PMPI_Allreduce(MPI_IN_PLACE, series->data(), options_.iterations, MPI_DOUBLE, MPI_MAX, comm_);
-  PMPI_Allreduce(MPI_IN_PLACE, &outcome.configure_s, 1, MPI_DOUBLE, MPI_MAX, comm_);
-  outcome.ranks = std::move(x_);
-  return MPI_SUCCESS;
-}
 
 class Program {
  public:
@@ -228,16 +199,86 @@ class Program {
     PMPI_Comm_size(comm, &size_);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   }
-  int run();
+
+  int run() {
+    auto mine = edges(rank_, size_);
+    const int first = first_no(mine.ok(), comm_);
+    if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.status().text());
+    if (first != size_) return kUsage;
+    std::uint64_t all = mine->edges.size();
+    PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UINT64_T, MPI_SUM, comm_);
+    graph_.local = make_local(std::move(*mine));
+    const int error = share(graph_, comm_);
+    if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, "degrees", error_text(error));
+    const auto& [scale, edge_factor, seed] = options_.rmat;
+    const std::string rmat = fmt::format("R-MAT scale {} edge factor {} seed {}", scale, edge_factor, seed);
+    if (rank_ == 0)
+      print_out(fmt::format(
+          "# {}: {} vertices, {} edges on {} ranks; rank 0 has {} sources and {} targets\n"
+          "# times: median over {} iterations of the slowest rank's; bytes: sent by the busiest rank, mean\n"
+          "{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
+          options_.file.empty() ? rmat : options_.file, graph_.local.vertices, all, size_,
+          graph_.local.sources.size(), graph_.local.targets.size(), options_.iterations, "method",
+          "configure", "iteration", "reduction", "bytes", options_.check ? "rel_diff" : ""));
+    int code = kDone;
+    for (const SparseMethod& method : options_.methods) code = std::max(code, run_method(method));
+    return code;
+  }
 
  private:
   Result<EdgeList> edges(int rank, int ranks) const {
     if (!options_.file.empty()) return read_graph(options_.file, rank, ranks);
     return rmat_share(options_.rmat, rank, ranks);
   }
-  int complain(int code, std::string_view what, std::string_view why) const;
-  int run_method(const SparseMethod& method);
-  double largest_difference(const Outcome& outcome);
+  int complain(int code, std::string_view what, std::string_view why) const {
+    if (rank_ == 0) fmt::print(stderr, "mpiq-pagerank: {}: {}\n", what, why);
+    return code;
+  }
+
+  int run_method(const SparseMethod& method) {
+    const bool dense = method.kind == SparseMethod::Kind::densify;
+    const std::string word = dense ? "dense" : to_string(method);
+    if (!method.degrees.empty())
+      if (const Status s = check_degrees(method.degrees, size_); !s.ok())
+        return complain(kUsage, word, s.text());
+    Outcome outcome;
+    const int error = Iteration(graph_, options_, method, comm_).run(outcome);
+    if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, word, error_text(error));
+    const double difference = options_.check ? largest_difference(outcome) : 0;
+    if (rank_ == 0)
+      print_out(fmt::format("{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n", word,
+                            method.kind == SparseMethod::Kind::kylix ? duration(outcome.configure_s) : "-",
+                            duration(summarize(outcome.iteration_s).median),
+                            duration(summarize(outcome.reduce_s).median),
+                            dense ? "-" : std::to_string(outcome.sent_bytes_max),
+                            options_.check ? fmt::format("{:.1e}", difference) : ""));
+    if (difference <= kMostDifference) return kDone;
+    return complain(kPointFailed, word,
+                    fmt::format("differs by {:.3g} from one processor's PageRank, more than {}", difference,
+                                kMostDifference));
+  }
+
+  // From PageRank on one processor, at the sources of any rank. Collective.
+  double largest_difference(const Outcome& outcome) {
+    constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message; fits the int count of MPI
+    if (reference_.empty()) {
+      if (rank_ == 0)
+        if (const auto all = edges(0, 1); all.ok())
+          reference_ = pagerank(*all, options_.damping, options_.iterations);
+      reference_.resize(graph_.local.vertices);
+      for (std::size_t i = 0; i < reference_.size(); i += kPiece)
+        PMPI_Bcast(&reference_[i], static_cast<int>(std::min(kPiece, reference_.size() - i)), MPI_DOUBLE, 0,
+                   comm_);
+    }
+    double largest = 0;
+    for (std::size_t i = 0; i < outcome.ranks.size(); ++i) {
+      const double right = reference_[static_cast<std::size_t>(graph_.local.sources[i])];
+      const double difference = std::abs(outcome.ranks[i] - right) / right;
+      if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm_);
+    return largest;
+  }
 
   const PagerankOptions& options_;
   MPI_Comm comm_;
@@ -245,83 +286,6 @@ class Program {
   Graph graph_;
   std::vector<double> reference_;  // with --check
 };
-
-int Program::complain(int code, std::string_view what, std::string_view why) const {
-  if (rank_ == 0) fmt::print(stderr, "mpiq-pagerank: {}: {}\n", what, why);
-  return code;
-}
-
-// From PageRank on one processor, at the sources of any rank. Collective.
-double Program::largest_difference(const Outcome& outcome) {
-  constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message; fits the int count of MPI
-  if (reference_.empty()) {
-    if (rank_ == 0)
-      if (const auto all = edges(0, 1); all.ok())
-        reference_ = pagerank(*all, options_.damping, options_.iterations);
-    reference_.resize(graph_.local.vertices);
-    for (std::size_t i = 0; i < reference_.size(); i += kPiece)
-      PMPI_Bcast(&reference_[i], static_cast<int>(std::min(kPiece, reference_.size() - i)), MPI_DOUBLE, 0,
-                 comm_);
-  }
-  double largest = 0;
-  for (std::size_t i = 0; i < outcome.ranks.size(); ++i) {
-    const double right = reference_[static_cast<std::size_t>(graph_.local.sources[i])];
-    const double difference = std::abs(outcome.ranks[i] - right) / right;
-    if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
-  }
-  PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm_);
-  return largest;
-}
-
-int Program::run_method(const SparseMethod& method) {
-  const bool dense = method.kind == SparseMethod::Kind::densify;
-  const std::string word = dense ? "dense" : to_string(method);
-  if (!method.degrees.empty())
-    if (const Status s = check_degrees(method.degrees, size_); !s.ok())
-      return complain(kUsage, word, s.text());
-  Outcome outcome;
-  const int error = Iteration(graph_, options_, method, comm_).run(outcome);
-  if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, word, error_text(error));
-  const double difference = options_.check ? largest_difference(outcome) : 0;
-  if (rank_ == 0)
-    print_out(fmt::format("{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n", word,
-                          method.kind == SparseMethod::Kind::kylix ? duration(outcome.configure_s) : "-",
-                          duration(summarize(outcome.iteration_s).median),
-                          duration(summarize(outcome.reduce_s).median),
-                          dense ? "-" : std::to_string(outcome.sent_bytes_max),
-                          options_.check ? fmt::format("{:.1e}", difference) : ""));
-  if (difference <= kMostDifference) return kDone;
-  return complain(kPointFailed, word,
-                  fmt::format("differs by {:.3g} from one processor's PageRank, more than {}", difference,
-                              kMostDifference));
-}
-
-int Program::run() {
-  auto mine = edges(rank_, size_);
-  const int first = first_no(mine.ok(), comm_);
-  if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.status().text());
-  if (first != size_) return kUsage;
-  std::uint64_t all = mine->edges.size();
-  PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UINT64_T, MPI_SUM, comm_);
-  graph_.local = make_local(std::move(*mine));
-  const int error = share(graph_, comm_);
-  if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, "degrees", error_text(error));
-  const RmatSpec& rmat = options_.rmat;
-  const std::string name = options_.file.empty() ? fmt::format("R-MAT scale {} edge factor {} seed {}",
-                                                               rmat.scale, rmat.edge_factor, rmat.seed)
-                                                 : options_.file;
-  if (rank_ == 0)
-    print_out(fmt::format(
-        "# {}: {} vertices, {} edges on {} ranks; rank 0 has {} sources and {} targets\n"
-        "# times: median over {} iterations of the slowest rank's; bytes: sent by the busiest rank, mean\n"
-        "{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
-        name, graph_.local.vertices, all, size_, graph_.local.sources.size(), graph_.local.targets.size(),
-        options_.iterations, "method", "configure", "iteration", "reduction", "bytes",
-        options_.check ? "rel_diff" : ""));
-  int code = kDone;
-  for (const SparseMethod& method : options_.methods) code = std::max(code, run_method(method));
-  return code;
-}
 
 }  // namespace
 }  // namespace mq::bench
@@ -333,21 +297,5 @@ int main(int argc, char** argv) {
     if (launcher_rank() == 0) print_texts(options.out, options.err);
     return options.exit_code;
   }
-  MPI_Init(&argc, &argv);
-  if (!mpiq_launched_by_own_mpi("mpiq-pagerank")) {
-    MPI_Finalize();
-    return kUsage;
-  }
-  MPI_Comm comm = MPI_COMM_NULL;
-  PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  int code = kPointFailed;
-  try {
-    code = Program(options, comm).run();
-  } catch (const std::exception& e) {  // on one rank: no memory
-    fmt::print(stderr, "mpiq-pagerank: {}\n", e.what());
-    PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
-  }
-  PMPI_Comm_free(&comm);
-  mpiq_finalize();
-  return code;
+  return with_mpi("mpiq-pagerank", argc, argv, [&](MPI_Comm comm) { return Program(options, comm).run(); });
 }

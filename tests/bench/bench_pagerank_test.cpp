@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/pagerank/graph.hpp"
@@ -33,6 +34,8 @@ std::vector<Edge> all_edges(const RmatSpec& spec, int ranks) {
     const EdgeList share = rmat_share(spec, r, ranks);
     all.insert(all.end(), share.edges.begin(), share.edges.end());
   }
+  const auto ends = [](const Edge& e) { return std::pair(e.source, e.target); };
+  std::ranges::sort(all, {}, ends);
   return all;
 }
 

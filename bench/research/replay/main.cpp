@@ -11,10 +11,10 @@
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
 #include "bench/parse.hpp"
-#include "bench/program.h"
 #include "bench/report.hpp"
 #include "bench/research/replay/replay.hpp"
 #include "bench/stats.hpp"
+#include "bench/with_mpi.hpp"
 
 namespace mq::bench {
 namespace {
@@ -134,15 +134,5 @@ int main(int argc, char** argv) {
     if (launcher_rank() == 0) print_texts(line.out, line.err);
     return line.exit_code;
   }
-  MPI_Init(&argc, &argv);
-  if (!mpiq_launched_by_own_mpi("mpiq-replay")) {
-    MPI_Finalize();
-    return kUsage;
-  }
-  MPI_Comm comm = MPI_COMM_NULL;
-  PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const int code = replay(line, comm);
-  PMPI_Comm_free(&comm);
-  mpiq_finalize();
-  return code;
+  return with_mpi("mpiq-replay", argc, argv, [&](MPI_Comm comm) { return replay(line, comm); });
 }

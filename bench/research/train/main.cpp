@@ -12,9 +12,9 @@
 #include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
-#include "bench/program.h"
 #include "bench/report.hpp"
 #include "bench/research/train/trainer.hpp"
+#include "bench/with_mpi.hpp"
 
 #ifdef __SSE2__
 #  include <xmmintrin.h>
@@ -131,15 +131,5 @@ int main(int argc, char** argv) {
   flush_denormals();
   if (openblas_set_num_threads != nullptr && std::getenv("OPENBLAS_NUM_THREADS") == nullptr)
     openblas_set_num_threads(1);
-  MPI_Init(&argc, &argv);
-  if (!mpiq_launched_by_own_mpi("mpiq-train")) {
-    MPI_Finalize();
-    return kUsage;
-  }
-  MPI_Comm comm = MPI_COMM_NULL;
-  PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const int code = Program(line.options, comm).run();
-  PMPI_Comm_free(&comm);
-  mpiq_finalize();
-  return code;
+  return with_mpi("mpiq-train", argc, argv, [&](MPI_Comm comm) { return Program(line.options, comm).run(); });
 }
