@@ -31,7 +31,7 @@ CommandLine parse(std::vector<const char*> words) {
 }
 
 TEST(Arrival, words_are_read_and_written) {
-  for (const char* word : {"together", "uniform:100", "exponential:0.5", "one:1e+06", "ramp:20",
+  for (const char* word : {"together", "uniform:100", "exponential:0.5", "one:1000000", "ramp:20",
                            "one:100000.1", "one:100000.2"}) {
     const auto arrival = parse_arrival(word);
     ASSERT_TRUE(arrival.ok()) << arrival.status().text();

@@ -65,7 +65,8 @@ def parse_arguments(words):
         parser.error(f"{option} is no option of {itself}; options of mpiq-bench go behind --, such as: {itself} --quick -- {option} ...")
     if request.experiment not in planning.EXPERIMENTS:
         parser.error(f"no experiment '{request.experiment}'; there are: {', '.join(planning.EXPERIMENTS)}")
-    request.extra, request.words = extra, words
+    again = [word for word in own if word not in ("--dry-run", "--yes", "--wait")]  # who goes on is asked, and does not wait
+    request.extra, request.words = extra, [*again, *(["--", *extra] if extra else [])]
     return request, parser
 
 
@@ -113,14 +114,6 @@ def plan_cells(request, combinations, most):
     return planning.cells(shapes, request.launches, combinations)
 
 
-def go_on(request):
-    """The command that goes on with this run. It asks before it submits, and does not wait."""
-    end = request.words.index("--") if "--" in request.words else len(request.words)
-    own = [word for word in request.words[:end] if word not in ("--dry-run", "--yes", "--wait")]
-    command = [*command_line.again(), "--out", str(request.folder.path), *own, *request.words[end:]]
-    return f"cd {shlex.quote(os.getcwd())} && {shlex.join(command)}"
-
-
 def record_of(request):
     """What is written down of a run: see Folder.record."""
     sweep, folder = request.sweep, request.folder
@@ -128,7 +121,8 @@ def record_of(request):
     package = "" if _places.by_pip() and request.python == sys.executable else os.fspath(_places.PACKAGE.parent)
     record = {**{name: getattr(request, name) for name in RECORDED},
               "version": planning.ask(os.path.join(request.bin, "mpiq-bench"), "--version"), "root": _places.data(), "package": package,
-              "section": sweep.section, "sweep": sweep.options, "env": sweep.env, "program_folder": os.getcwd(), "go_on": go_on(request),
+              "section": sweep.section, "sweep": sweep.options, "env": sweep.env, "program_folder": os.getcwd(),
+              "go_on": f"cd {shlex.quote(os.getcwd())} && {shlex.join([*command_line.again(), '--out', str(folder.path), *request.words])}",
               "job_name": f"mpiq-{request.experiment}-{uuid.uuid4().hex[:8]}"}
     folder.refuse_another_run(record)
     return {**record, "job_name": folder.record()["job_name"]} if folder.exists() else record
