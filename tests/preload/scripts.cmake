@@ -9,7 +9,7 @@ if(TARGET mpiq-run)
   foreach(family IN LISTS families)
     add_test(NAME preload_report_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/report_test.py ${family} $<TARGET_FILE:mpiq-run>
       ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:other_version>)
-    set_tests_properties(preload_report_${family} PROPERTIES LABELS mpi TIMEOUT 180)
+    set_tests_properties(preload_report_${family} PROPERTIES LABELS mpi TIMEOUT 300)
     add_test(NAME doctor_${family} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/doctor_test.py $<TARGET_FILE:mpiq-run>
       ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:failing_mpi>)
     set_tests_properties(doctor_${family} PROPERTIES LABELS mpi TIMEOUT 180)
