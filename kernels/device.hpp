@@ -14,6 +14,11 @@
 
 namespace mq::kernels {
 
+// The name of a kernel in the image: one of cuda/names.hpp.
+struct Kernel {
+  const char* text = nullptr;
+};
+
 // One kernel over a grid of thread blocks. Every kernel takes one trivially copyable struct by value.
 struct Launch {
   const char* kernel = nullptr;  // its name in the image; a constant, which is also identified by its address
@@ -38,14 +43,14 @@ struct Launcher {
   void* context = nullptr;
   void (*launch)(void* context, const Launch&) noexcept = nullptr;
   template <class Args>
-  void operator()(const char* kernel, std::size_t grid, std::uint32_t block, std::uint32_t shared_bytes,
+  void operator()(Kernel kernel, std::size_t grid, std::uint32_t block, std::uint32_t shared_bytes,
                   const Args& args) const noexcept {
     static_assert(sizeof(Args) <= kMaxArgsBytes && std::is_trivially_copyable_v<Args>);
     Args copy = args;
 #if defined(__GNUC__) && !defined(__clang__)
     __builtin_clear_padding(&copy);  // otherwise tests would take old bytes for pointers
 #endif
-    launch(context, {kernel, static_cast<std::uint32_t>(grid), block, shared_bytes, &copy, sizeof copy});
+    launch(context, {kernel.text, static_cast<std::uint32_t>(grid), block, shared_bytes, &copy, sizeof copy});
   }
 };
 

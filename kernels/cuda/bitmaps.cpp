@@ -22,19 +22,19 @@ std::size_t scratch_bytes(std::size_t words) noexcept { return ChainState::bytes
 void make(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
           std::size_t words, const DeviceShape& shape, const Launcher& launch) noexcept {
   const MakeBitmapArgs a{indices, bitmap, n, base, words};
-  if (words > 0) launch("bitmap_clear", grid_of(words, shape), kBitmapThreads, 0, a);
-  if (n > 0) launch("bitmap_make", grid_of(n, shape), kBitmapThreads, 0, a);
+  if (words > 0) launch(names::bitmap_clear, grid_of(words, shape), kBitmapThreads, 0, a);
+  if (n > 0) launch(names::bitmap_make, grid_of(n, shape), kBitmapThreads, 0, a);
 }
 
 void count(const std::byte* bitmap, std::size_t words, std::uint64_t* n, const DeviceShape& shape,
            const Launcher& launch) noexcept {
   const CountBitmapArgs a{bitmap, words, n};
-  launch("bitmap_count_begin", 1, 32, 0, a);
+  launch(names::bitmap_count_begin, 1, 32, 0, a);
   // Few thread blocks, because each adds to *n, which may be in host memory.
-  if (words > 0) launch("bitmap_count", grid_of(words, shape, 2), kBitmapThreads, 0, a);
+  if (words > 0) launch(names::bitmap_count, grid_of(words, shape, 2), kBitmapThreads, 0, a);
 }
 
-void visit(const char* kernel, VisitBitmapArgs a, std::byte* scratch, const Launcher& launch) {
+void visit(Kernel kernel, VisitBitmapArgs a, std::byte* scratch, const Launcher& launch) {
   const auto parts = static_cast<std::uint32_t>(parts_of(a.words));
   if (parts == 0) return;
   a.state = reinterpret_cast<ChainState*>(scratch);

@@ -53,7 +53,7 @@ constexpr std::uint32_t warps_of(const Cut& cut) {
 inline std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return 16; }  // not used
 
 template <class Settings>
-void encode(const char* kernel, const DeviceEncode& e, const Cut& cut, std::uint64_t bytes,
+void encode(Kernel kernel, const DeviceEncode& e, const Cut& cut, std::uint64_t bytes,
             const Settings& settings, const Launcher& launch) {
   const EncodeArgs& a = e.args;
   if (a.n == 0) return dense::nothing(e, launch);
@@ -65,7 +65,7 @@ void encode(const char* kernel, const DeviceEncode& e, const Cut& cut, std::uint
 }
 
 template <class Settings>
-void decode(const char* kernel, const DeviceDecode& d, const Cut& cut, std::uint64_t bytes,
+void decode(Kernel kernel, const DeviceDecode& d, const Cut& cut, std::uint64_t bytes,
             const Settings& settings, const Launcher& launch) {
   const DecodeArgs& a = d.args;
   if (a.wire_bytes != bytes) return dense::refuse(d, launch);

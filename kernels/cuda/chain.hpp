@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/device.hpp"
+#include "kernels/cuda/names.hpp"
 #include "kernels/hd.hpp"
 
 namespace mq::kernels::cuda {
@@ -38,7 +38,7 @@ struct ChainedArgs {
 // Runs before every launch of another number of thread blocks than one.
 inline void begin_chain(ChainState* state, DeviceEncoded* encoded, std::uint32_t parts,
                         const Launcher& launch) {
-  launch("chain_begin", parts / 256 + 1, 256, 0, ChainBeginArgs{state, encoded, parts});
+  launch(names::chain_begin, parts / 256 + 1, 256, 0, ChainBeginArgs{state, encoded, parts});
 }
 
 }  // namespace mq::kernels::cuda

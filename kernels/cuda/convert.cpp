@@ -18,14 +18,14 @@ template <bool kBf16>
 void widen(const void* half, void* out, std::size_t n, const DeviceShape& shape,
            const Launcher& launch) noexcept {
   if (n > 0)
-    launch(kBf16 ? "widen_bf16" : "widen_f16", convert_grid(n, shape), kThreads, 0,
+    launch(kBf16 ? names::widen_bf16 : names::widen_f16, convert_grid(n, shape), kThreads, 0,
            WidenElements{static_cast<const std::byte*>(half), static_cast<std::byte*>(out), n});
 }
 template <bool kBf16>
 void narrow(const void* v, void* half, void* residual, std::size_t n, int divisor, const DeviceShape& shape,
             const Launcher& launch) noexcept {
   if (n > 0)
-    launch(kBf16 ? "narrow_bf16" : "narrow_f16", convert_grid(n, shape), kThreads, 0,
+    launch(kBf16 ? names::narrow_bf16 : names::narrow_f16, convert_grid(n, shape), kThreads, 0,
            NarrowElements{static_cast<const std::byte*>(v), static_cast<std::byte*>(half),
                           static_cast<std::byte*>(residual), n, static_cast<float>(divisor)});
 }

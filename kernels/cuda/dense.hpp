@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/device.hpp"
+#include "kernels/cuda/names.hpp"
 
 namespace mq::kernels::dense {
 
@@ -49,10 +49,10 @@ constexpr std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
 }
 // An encode of no elements.
 inline void nothing(const DeviceEncode& e, const Launcher& launch) {
-  launch("encode_nothing", 1, 32, 0, Nothing{e.encoded});
+  launch(names::encode_nothing, 1, 32, 0, Nothing{e.encoded});
 }
 inline void refuse(const DeviceDecode& d, const Launcher& launch) {
-  launch("decode_refuse", 1, 32, 0, Refuse{d.malformed});
+  launch(names::decode_refuse, 1, 32, 0, Refuse{d.malformed});
 }
 
 }  // namespace mq::kernels::dense

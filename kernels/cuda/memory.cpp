@@ -43,7 +43,7 @@ void DeviceMemory::run(MemoryFunction function, const MemoryTile& tile, void* su
 void DeviceMemory::squares(const void* x, std::size_t n, double scale, double* sums,
                            const Launcher& launch) const noexcept {
   if (n > 0)
-    launch("memory_squares", grid_for(n, shape), kThreads, 0,
+    launch(names::memory_squares, grid_for(n, shape), kThreads, 0,
            Sums{bytes_at(x), nullptr, nullptr, n, scale, sums, element});
 }
 
@@ -51,7 +51,7 @@ void DeviceMemory::distances(const MemoryTile& tile, double scale, Distances* su
                              const Launcher& launch) const noexcept {
   static_assert(sizeof(Distances) == 2 * sizeof(double));
   if (tile.n > 0)
-    launch("memory_distances", grid_for(tile.n, shape), kThreads, 0,
+    launch(names::memory_distances, grid_for(tile.n, shape), kThreads, 0,
            Sums{bytes_at(tile.x), bytes_at(tile.array[0]), bytes_at(tile.array[2]), tile.n, scale,
                 &sums->from_estimate, element});
 }
@@ -59,14 +59,14 @@ void DeviceMemory::distances(const MemoryTile& tile, double scale, Distances* su
 void DeviceMemory::join(std::byte* payload, const std::byte* second, std::size_t most,
                         const DeviceEncoded* first_encoded, const DeviceEncoded* second_encoded,
                         DeviceEncoded* encoded, const Launcher& launch) const noexcept {
-  launch("memory_join", second == nullptr ? 1 : grid_for(most / 4, shape), kThreads, 0,
+  launch(names::memory_join, second == nullptr ? 1 : grid_for(most / 4, shape), kThreads, 0,
          Join{payload, second, first_encoded, second_encoded, encoded});
 }
 
 void DeviceMemory::nothing(const void* base, void* x, std::size_t bytes,
                            const Launcher& launch) const noexcept {
   if (bytes > 0)
-    launch("memory_nothing", grid_for(bytes / 4, shape), kThreads, 0,
+    launch(names::memory_nothing, grid_for(bytes / 4, shape), kThreads, 0,
            Nothing{bytes_at(base), static_cast<std::byte*>(x), bytes});
 }
 

@@ -1,7 +1,7 @@
 // The kernel language (simt.cuh) on a GPU, compiled by nvcc.
 #pragma once
 
-#include "kernels/device.hpp"
+#include "kernels/cuda/names.hpp"
 
 #define MQ_DEVICE __device__ __forceinline__
 #define MQ_PRAGMA(text) _Pragma(#text)
@@ -9,6 +9,7 @@
 // C linkage, so that the launcher finds the kernel by its name. blockIdx.y is the number of the run
 // (Launch::runs).
 #define MQ_KERNEL_BOUNDS(name, Args, ...)                             \
+  static_assert(mq::kernels::names::name.text != nullptr);            \
   MQ_DEVICE void name##_run(const Args& args);                        \
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           \
       name(const __grid_constant__ mq::simt::ArgsOfRuns<Args> args) { \

@@ -2,9 +2,12 @@
 // the functions that kernels call. The threads of a thread block take turns on one host thread.
 #pragma once
 
+#include "kernels/cuda/names.hpp"
+
 #define MQ_DEVICE inline
 #define MQ_UNROLL(times)
 #define MQ_KERNEL(name, Args, threads)                                                                  \
+  static_assert(::mq::kernels::names::name.text != nullptr);                                            \
   static void name(const Args& args);                                                                   \
   [[maybe_unused]] static const bool name##_is_known = ::mq::simt::add_kernel(                          \
       {#name, sizeof(Args), threads, [](const void* args) { name(*static_cast<const Args*>(args)); }}); \

@@ -58,7 +58,7 @@ struct LatticeRow {
         std::size_t{kLatticeThreads} * 16;  // least number of elements per thread block
     const GreatestArgs a{static_cast<const std::byte*>(x), n, reinterpret_cast<GreatestState*>(scratch),
                          measured->data()};
-    launch("greatest_begin", 1, 32, 0, a);
+    launch(names::greatest_begin, 1, 32, 0, a);
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
     launch(name_for<T>(kGreatest), grid, kLatticeThreads, 0, a);

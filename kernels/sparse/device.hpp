@@ -101,10 +101,10 @@ struct DecodeNames {
 // Finds the offsets of a wire's blocks, for the decode that is launched next.
 template <class T, class Args>
 void launch_walk(const DecodeNames& kernels, Args& a, std::byte* scratch, const Launcher& launch) {
-  const char *const survey = name_for<T>(kernels.survey), *const list = name_for<T>(kernels.list);
+  const Kernel survey = name_for<T>(kernels.survey), list = name_for<T>(kernels.list);
   a.offsets = reinterpret_cast<std::uint64_t*>(scratch);
   a.segments = reinterpret_cast<Segment*>(a.offsets + a.blocks);
-  a.segment_count = survey == nullptr ? 0 : static_cast<std::uint32_t>(segments_of(a.blocks));
+  a.segment_count = survey.text == nullptr ? 0 : static_cast<std::uint32_t>(segments_of(a.blocks));
   if (a.segment_count > 0) a.segment_bytes = (a.wire_bytes + a.segment_count - 1) / a.segment_count;
   if (a.segment_count > 0) launch(survey, a.segment_count, 256, kWalkShared, a);
   launch(name_for<T>(kernels.walk), 1, 256, kWalkShared, a);

@@ -64,7 +64,7 @@ struct Measure {
     constexpr std::size_t kEach = std::size_t{512} * 16;  // least number of elements per thread block
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
-    launch("threshold_begin", 1, 512, 0, a);
+    launch(names::threshold_begin, 1, 512, 0, a);
     for (a.level = 0; a.level < 2; ++a.level) {
       launch(name_for<T>(kCount), grid, 512, 4 * kMeasureBins, a);
       launch(name_for<T>(kTake), 1, 512, 0, a);

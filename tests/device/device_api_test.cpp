@@ -148,9 +148,9 @@ TEST_F(DeviceApiTest, kernels_run_in_order_and_with_the_shared_memory_they_ask_f
   const Array<float> x(std::vector<float>{std::vector<float>(1000, 1)});
   OurStream s(*this, x.data());
   const kernels::Launcher launch = api().launcher(s.get());
-  launch("test_add", 4, 256, 0, TestAdd{x.data(), 1000, 2});
-  launch("test_add", 0, 256, 0, TestAdd{x.data(), 1000, 2});  // nothing
-  launch("test_reverse", 3, 256, 100 << 10, TestAdd{x.data(), 0, 1});
+  launch(names::test_add, 4, 256, 0, TestAdd{x.data(), 1000, 2});
+  launch(names::test_add, 0, 256, 0, TestAdd{x.data(), 1000, 2});  // nothing
+  launch(names::test_reverse, 3, 256, 100 << 10, TestAdd{x.data(), 0, 1});
   EXPECT_TRUE(api().launch_error(s.get()).ok());
   EXPECT_EQ(fake_cuda_ran("test_add"), 0);
   EXPECT_TRUE(api().synchronize(s.get()).ok());
@@ -179,17 +179,17 @@ TEST_F(DeviceApiTest, the_first_error_of_launches_is_kept_and_nothing_follows_it
   OurStream s(*this, x.data());
   const kernels::Launcher launch = api().launcher(s.get());
   const TestAdd args{x.data(), 256, 2};
-  launch("test_add", 1, 256, 0, args);
-  launch("no_such_kernel", 1, 256, 0, args);
-  launch("test_reverse", 1, 256, 1 << 20, args);
-  launch("test_add", 1, 256, 0, args);
+  launch(names::test_add, 1, 256, 0, args);
+  launch(kernels::Kernel{"no_such_kernel"}, 1, 256, 0, args);
+  launch(names::test_reverse, 1, 256, 1 << 20, args);
+  launch(names::test_add, 1, 256, 0, args);
   const Status status = api().launch_error(s.get());
   EXPECT_EQ(status.code(), Code::device_failed);
   EXPECT_NE(status.text().find("no_such_kernel"), std::string::npos) << status.text();
   EXPECT_TRUE(api().launch_error(s.get()).ok());
-  launch("test_reverse", 1, 256, 1 << 20, args);
+  launch(names::test_reverse, 1, 256, 1 << 20, args);
   EXPECT_NE(api().launch_error(s.get()).text().find("GPU 0: cuFuncSetAttribute"), std::string::npos);
-  launch("test_add", 1, 256, 0, args);
+  launch(names::test_add, 1, 256, 0, args);
   EXPECT_TRUE(api().synchronize(s.get()).ok());
   EXPECT_EQ(x.get()[0], 5);
 }
@@ -198,7 +198,7 @@ TEST_F(DeviceApiTest, a_kernel_that_fails_later_is_an_error_of_the_wait) {
   const Array<float> x(std::vector<float>(256, 1));
   OurStream s(*this, x.data());
   fake_cuda_fail("kernel", 1, 719);
-  api().launcher(s.get())("test_add", 1, 256, 0, TestAdd{x.data(), 256, 2});
+  api().launcher(s.get())(names::test_add, 1, 256, 0, TestAdd{x.data(), 256, 2});
   EXPECT_TRUE(api().launch_error(s.get()).ok());
   EXPECT_EQ(api().synchronize(s.get()).code(), Code::device_failed);
   Where w;
@@ -211,7 +211,7 @@ TEST_F(DeviceApiTest, kernels_cannot_use_the_hosts_memory) {
   std::vector<float> heap(256, 1);
   OurStream s(*this, x.data());
   fake_cuda_strict(true);
-  api().launcher(s.get())("test_add", 1, 256, 0, TestAdd{heap.data(), 256, 2});
+  api().launcher(s.get())(names::test_add, 1, 256, 0, TestAdd{heap.data(), 256, 2});
   EXPECT_FALSE(api().synchronize(s.get()).ok());
   EXPECT_EQ(heap[0], 1);
   fake_cuda_strict(false);
@@ -256,7 +256,7 @@ TEST_F(DeviceApiTest, a_reset_gpu_is_opened_again_and_old_objects_are_refused) {
 TEST_F(DeviceApiTest, static_shared_memory_counts) {
   const Array<float> x(std::vector<float>(256, 1));
   OurStream s(*this, x.data());
-  api().launcher(s.get())("test_reverse", 1, 256, (48 << 10) - 512, TestAdd{x.data(), 256, 1});
+  api().launcher(s.get())(names::test_reverse, 1, 256, (48 << 10) - 512, TestAdd{x.data(), 256, 1});
   EXPECT_TRUE(api().launch_error(s.get()).ok());
   EXPECT_TRUE(api().synchronize(s.get()).ok());
   EXPECT_EQ(x.get()[0], 2);

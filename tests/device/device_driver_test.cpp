@@ -23,7 +23,7 @@ TEST_F(DeviceDriver, a_device_that_is_held_is_entered_once) {
   ASSERT_TRUE(api().make_event(s.device(), false, event).ok());
   const auto work = [&] {
     bool done = false;
-    api().launcher(s.get())("test_add", 1, 256, 0, TestAdd{x.data(), 256, 1});
+    api().launcher(s.get())(names::test_add, 1, 256, 0, TestAdd{x.data(), 256, 1});
     EXPECT_TRUE(api().record(event, s.get()).ok());
     EXPECT_TRUE(api().query(event, done).ok());
     EXPECT_TRUE(api().launch_error(s.get()).ok());
@@ -65,7 +65,7 @@ TEST_F(DeviceDriver, a_device_that_is_held_is_entered_once) {
 TEST_F(DeviceDriver, kernels_are_loaded_with_their_image) {
   const Array<float> x(std::vector<float>(256, 1));
   OurStream s(*this, x.data());
-  for (const char* const kernel : {"test_add", "test_reverse"})
+  for (const kernels::Kernel kernel : {names::test_add, names::test_reverse})
     api().launcher(s.get())(kernel, 1, 256, 0, TestAdd{x.data(), 256, 1});
   EXPECT_TRUE(api().synchronize(s.get()).ok());
   EXPECT_EQ(fake_cuda_calls("lazy load"), 0);
@@ -80,7 +80,7 @@ TEST_F(DeviceDriver, all_kernels_wish_for_the_same_shared_memory) {
     OurStream s(*this, x.data());
     fake_cuda_forget();
     for (int i = 0; i < 2; ++i)
-      for (const char* const kernel : {"test_add", "test_reverse"})
+      for (const kernels::Kernel kernel : {names::test_add, names::test_reverse})
         api().launcher(s.get())(kernel, 1, 256, 0, TestAdd{x.data(), 256, 1});
     EXPECT_TRUE(api().synchronize(s.get()).ok());
     EXPECT_EQ(fake_cuda_calls("carveout 100"), 2) << "once a kernel";
@@ -101,7 +101,7 @@ TEST_F(DeviceDriver, without_kernels_for_the_gpu_the_rest_works) {
   ASSERT_NE(api().no_kernels(device_of(s)), nullptr);
   EXPECT_NE(std::string(api().no_kernels(device_of(s))).find("INVALID_IMAGE"), std::string::npos);
   EXPECT_TRUE(api().zero(s.get(), x.data(), 4).ok());
-  api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
+  api().launcher(s.get())(names::test_add, 1, 32, 0, TestAdd{x.data(), 10, 1});
   EXPECT_EQ(api().launch_error(s.get()).text(), api().no_kernels(device_of(s)));
   EXPECT_TRUE(api().synchronize(s.get()).ok());
   EXPECT_EQ(x.get()[0], 0);
@@ -121,7 +121,7 @@ TEST_F(DeviceDriver, a_driver_that_refuses_the_binaries_compiles_their_ptx) {
     EXPECT_EQ(api().no_kernels(device_of(s)), nullptr);
     EXPECT_EQ(fake_cuda_calls("cuModuleLoadDataEx"), 2);
     EXPECT_GE(fake_cuda_calls("ptx"), 1);
-    api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
+    api().launcher(s.get())(names::test_add, 1, 32, 0, TestAdd{x.data(), 10, 1});
     EXPECT_TRUE(api().synchronize(s.get()).ok());
     EXPECT_EQ(x.get()[0], 2);
     fake_cuda_forget();
@@ -143,7 +143,7 @@ TEST_F(DeviceDriver, the_image_is_loaded_once_there_is_memory) {
     }
     fake_cuda_forget();
     EXPECT_EQ(api().no_kernels(device_of(s)), nullptr);
-    api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
+    api().launcher(s.get())(names::test_add, 1, 32, 0, TestAdd{x.data(), 10, 1});
     EXPECT_TRUE(api().launch_error(s.get()).ok());
     EXPECT_TRUE(api().synchronize(s.get()).ok());
     EXPECT_EQ(x.get()[0], 2);

@@ -45,7 +45,7 @@ Status use(Objects& o, const Array<float>& x, CuStream program, CuStream elsewhe
   MQ_TRY(api.zero(o.stream, o.memory, 1024));
   MQ_TRY(api.copy(o.stream, o.memory, x.data(), 1024));
   const kernels::Launcher launch = api.launcher(o.stream);
-  launch("test_reverse", 1, 256, 64 << 10, TestAdd{static_cast<float*>(o.memory), 256, 1});
+  launch(names::test_reverse, 1, 256, 64 << 10, TestAdd{static_cast<float*>(o.memory), 256, 1});
   MQ_TRY(api.launch_error(o.stream));
   MQ_TRY(api.copy(o.stream, o.pinned, o.memory, 1024));
   MQ_TRY(api.record(o.to, o.stream));

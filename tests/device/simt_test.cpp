@@ -9,8 +9,20 @@
 
 #include "kernels/cuda/simt.cuh"
 
+namespace mq::kernels::names {
+MQ_KERNEL_NAME(test_squares)
+MQ_KERNEL_NAME(test_reverse)
+MQ_KERNEL_NAME(test_warp)
+MQ_KERNEL_NAME(test_chain)
+MQ_KERNEL_NAME(test_divergent)
+MQ_KERNEL_NAME(test_forever)
+MQ_KERNEL_NAME(test_shared)
+}  // namespace mq::kernels::names
+
 namespace mq::simt {
 namespace {
+
+namespace names = kernels::names;
 
 struct Numbers {
   std::uint32_t* at;
@@ -84,9 +96,9 @@ TEST_P(Simt, BlocksAndBarriers) {
   std::vector<std::uint32_t> v(1000), expected(1000);
   std::iota(v.begin(), v.end(), 0u);
   for (std::uint32_t i = 0; i < 1000; ++i) expected[i] = i * i;
-  launcher()("test_squares", 4, 256, 0, Numbers{v.data(), 1000});
+  launcher()(names::test_squares, 4, 256, 0, Numbers{v.data(), 1000});
   EXPECT_EQ(v, expected);
-  launcher()("test_reverse", 5, 192, 0, Numbers{v.data(), 960});
+  launcher()(names::test_reverse, 5, 192, 0, Numbers{v.data(), 960});
   for (std::size_t i = 0; i < 960; ++i) EXPECT_EQ(v[i], expected[i / 192 * 192 + 191 - i % 192]);
   EXPECT_STREQ(error(), "");
 }
@@ -94,7 +106,7 @@ TEST_P(Simt, BlocksAndBarriers) {
 TEST_P(Simt, Warps) {
   std::vector<std::uint32_t> v(128);
   std::iota(v.begin(), v.end(), 0u);
-  launcher()("test_warp", 1, 128, 0, Numbers{v.data(), 128});
+  launcher()(names::test_warp, 1, 128, 0, Numbers{v.data(), 128});
   std::uint32_t before = 0;
   for (std::uint32_t i = 0; i < 128; ++i) {
     if (i % 32 == 0) before = 0;
@@ -107,7 +119,7 @@ TEST_P(Simt, Warps) {
 TEST_P(Simt, BlocksWaitForOthers) {
   std::uint32_t ticket = 0;
   std::vector<std::uint32_t> upto(100), order(100);
-  launcher()("test_chain", 100, 64, 0, Chain{&ticket, upto.data(), order.data()});
+  launcher()(names::test_chain, 100, 64, 0, Chain{&ticket, upto.data(), order.data()});
   EXPECT_STREQ(error(), "");
   EXPECT_EQ(upto.back(), 100u);
   std::vector<std::uint32_t> blocks(100);
@@ -118,7 +130,7 @@ TEST_P(Simt, BlocksWaitForOthers) {
 TEST_P(Simt, SharedMemory) {
   const auto fits = [&](std::uint32_t dynamic, std::uint32_t most) {
     clear_error();
-    launcher(most)("test_shared", 3, 32, dynamic, Numbers{nullptr, 1});
+    launcher(most)(names::test_shared, 3, 32, dynamic, Numbers{nullptr, 1});
     return *error() == '\0';
   };
   EXPECT_TRUE(fits(kSharedLeast - 1024, kSharedLeast));
@@ -131,17 +143,17 @@ TEST_P(Simt, SharedMemory) {
 
 TEST_P(Simt, Refuses) {
   std::uint32_t zero = 0;
-  const auto refused = [&](const char* kernel, std::uint32_t block) {
+  const auto refused = [&](kernels::Kernel kernel, std::uint32_t block) {
     clear_error();
     launcher()(kernel, 1, block, 0, Numbers{&zero, 1});
     return *error() != '\0';
   };
-  EXPECT_TRUE(refused("test_divergent", 64));
-  EXPECT_TRUE(refused("test_forever", 32));
-  EXPECT_TRUE(refused("test_squares", 512));
-  EXPECT_TRUE(refused("test_squares", 33));
-  EXPECT_TRUE(refused("test_unknown", 32));
-  EXPECT_FALSE(refused("test_squares", 32));  // and what was refused leaves nothing behind
+  EXPECT_TRUE(refused(names::test_divergent, 64));
+  EXPECT_TRUE(refused(names::test_forever, 32));
+  EXPECT_TRUE(refused(names::test_squares, 512));
+  EXPECT_TRUE(refused(names::test_squares, 33));
+  EXPECT_TRUE(refused(kernels::Kernel{"test_unknown"}, 32));
+  EXPECT_FALSE(refused(names::test_squares, 32));  // and what was refused leaves nothing behind
   EXPECT_TRUE(known("test_squares"));
   EXPECT_FALSE(known("test_unknown"));
 }

@@ -21,6 +21,8 @@ namespace mq::test {
 // The kernels: rows of the host, of the codec with this number.
 namespace host_kernels {
 
+inline constexpr kernels::Kernel kEncode{"encode"}, kDecode{"decode"}, kWiden{"widen"}, kNarrow{"narrow"};
+
 struct Encode {
   kernels::DeviceEncode call;
   const kernels::CodecOps* ops;
@@ -91,7 +93,7 @@ inline bool run_memory(std::string_view name, const void* args) {
   };
   for (std::size_t f = 0; f < kNames.size(); ++f)
     for (const std::size_t type : {0, 1}) {
-      if (name != kNames[f][type]) continue;
+      if (name != kNames[f][type].text) continue;
       const auto a = as(Run{});
       const kernels::MemoryOps& ops = *kernels::memory_rules()[a.rule].ops(
           type == 0 ? kernels::Element::f32 : kernels::Element::f64, kernels::best_isa());
@@ -121,13 +123,13 @@ inline bool run_memory(std::string_view name, const void* args) {
 
 inline void run(std::string_view name, const void* args) {
   if (run_sums(name, args) || run_memory(name, args)) return;
-  if (name == "encode") {
+  if (name == kEncode.text) {
     Encode e;
     std::memcpy(&e, args, sizeof e);
     const kernels::Encoded encoded = e.ops->encode(e.call.args);
     *e.call.encoded = {encoded.bytes, encoded.nonfinite, encoded.overflows};
     std::memset(e.call.scratch, 0xee, 64);
-  } else if (name == "decode") {
+  } else if (name == kDecode.text) {
     Decode d;
     std::memcpy(&d, args, sizeof d);
     if (d.ops->decode(d.call.args) != kernels::Decoded::ok) *d.call.malformed = 1;
@@ -145,8 +147,8 @@ inline void run(std::string_view name, const void* args) {
     Convert c;
     std::memcpy(&c, args, sizeof c);
     const kernels::ConvertOps& ops = *kernels::convert(c.element, kernels::best_isa());
-    name == "widen" ? ops.widen(c.from, c.to, c.n)
-                    : divide_to_half(ops, c.from, c.to, c.residual, c.n, c.divisor);
+    name == kWiden.text ? ops.widen(c.from, c.to, c.n)
+                        : divide_to_half(ops, c.from, c.to, c.residual, c.n, c.divisor);
   }
 }
 
@@ -158,11 +160,11 @@ const kernels::DeviceOps* ops() {
   static const kernels::DeviceOps kOps{
       [](std::size_t n, const kernels::Params&) noexcept { return 64 + n / 2; },
       [](const kernels::DeviceEncode& call, const kernels::Launcher& launcher) noexcept {
-        launcher("encode", 1, 32, 0,
+        launcher(kEncode, 1, 32, 0,
                  Encode{call, kernels::codecs()[kCodec].ops(kElement, kernels::best_isa())});
       },
       [](const kernels::DeviceDecode& call, const kernels::Launcher& launcher) noexcept {
-        launcher("decode", 1, 32, 0,
+        launcher(kDecode, 1, 32, 0,
                  Decode{call, kernels::codecs()[kCodec].ops(kElement, kernels::best_isa())});
       },
       kCodec < kernels::codecs().size() && reads_once(kernels::codecs()[kCodec].name)};
@@ -181,11 +183,11 @@ const kernels::DeviceConvertOps* convert() {
   static constexpr kernels::DeviceConvertOps kOps{
       [](const void* half, void* out, std::size_t n, const kernels::DeviceShape&,
          const kernels::Launcher& launcher) noexcept {
-        launcher("widen", 1, 32, 0, Convert{half, out, nullptr, n, kElement, 1});
+        launcher(kWiden, 1, 32, 0, Convert{half, out, nullptr, n, kElement, 1});
       },
       [](const void* v, void* half, void* residual, std::size_t n, int divisor, const kernels::DeviceShape&,
          const kernels::Launcher& launcher) noexcept {
-        launcher("narrow", 1, 32, 0, Convert{v, half, residual, n, kElement, divisor});
+        launcher(kNarrow, 1, 32, 0, Convert{v, half, residual, n, kElement, divisor});
       }};
   return &kOps;
 }

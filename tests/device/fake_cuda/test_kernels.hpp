@@ -3,7 +3,15 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/names.hpp"
+
+namespace mq::kernels::names {
+MQ_KERNEL_NAME(test_add) MQ_KERNEL_NAME(test_reverse)
+}  // namespace mq::kernels::names
+
 namespace mq::fake {
+
+namespace names = kernels::names;
 
 struct TestAdd {
   float* x;
