@@ -34,8 +34,9 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
-  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
-  if (call.group != nullptr) return check_group(call, *element);
+  // MPI sums vectors of other types one after the other: a rank that fails at one would let the others wait.
+  if (call.group != nullptr) return call.count == 0 ? Status{} : check_group(call, element);
+  if (!element || call.count == 0) return {};                        // MPI_BOTTOM may be NULL
   if (call.parted != nullptr && call.parted->is_unusual) return {};  // MPI knows what its types mean
   const bool is_read = call.sendbuf == MPI_IN_PLACE;
   const std::string name = call.collective == Collective::bcast ? "buffer" : "recvbuf";
@@ -155,6 +156,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   reduction.parts = {};
   reduction.vectors = {};
   reduction.vector_ends = {};
+  reduction.vectors_bound = 0;
   if (const PartedCall* const parted = call_.parted; parted != nullptr)
     reduction.parts = {parted->ends,   parted->input, parted->output,
                        parted->places, parted->moves, parted->root};
@@ -189,22 +191,9 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   return {};
 }
 
-// What a codec or a rule measures of a whole vector before a call belongs to one vector.
-Status RunningCall::refuse_group() const {
-  const Method& method = decision_.method;
-  const auto refused = [](std::string_view name, const char* why) -> Status {
-    return {Code::bad_argument, "MPIQ_Allreduce_group: " + std::string(name) + " " + why};
-  };
-  if (method.codec->measures(method.params) != kernels::Measures::nothing)
-    return refused(method.codec->name, "with these parameters measures a vector before each call");
-  if (method.memory_rule().keeps_estimates)
-    return refused("memory=" + std::string(method.memory_rule().name), "keeps estimates of one vector");
-  return {};
-}
-
 // Finds the residuals of several vectors, and what the memory rule has to know of each of them.
 Status RunningCall::place_vectors() {
-  MQ_TRY(refuse_group());
+  MQ_TRY(refuse_group(decision_.method));
   const GroupCall& group = *call_.group;
   Reduction& reduction = reduction_;
   const kernels::MemoryRule& rule = *reduction.memory.rule;
@@ -235,6 +224,7 @@ Status RunningCall::place_vectors() {
   }
   reduction.vectors = places_;
   reduction.vector_ends = group.ends;
+  reduction.vectors_bound = payload_bound(reduction, layout_of(reduction));
   return {};
 }
 

@@ -110,6 +110,9 @@ Result<Decided> decide_requested(const Request& request) {
   Situation s{request.call};
   s.ask_ranks();
   if (const auto why = why_exact(Knowledge::ranks, s)) {
+    // The two sides would have to agree on the vectors.
+    if (*why == Reason::inter && request.call.group != nullptr)
+      return Status{Code::bad_argument, "MPIQ_Allreduce_group: comm is an intercommunicator"};
     // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
     // others wait.
     if (*why == Reason::alone && request.options.local_error.ok())

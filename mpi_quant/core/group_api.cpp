@@ -1,6 +1,7 @@
 // The body of MPIQ_Allreduce_group.
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "mpi_quant.h"
@@ -13,16 +14,26 @@
 namespace mq {
 namespace {
 
-Status refuse(const CallOptions& options) {
-  const auto bad_info = [](const char* what) -> Status {
-    return {Code::bad_info, std::string("MPIQ_Allreduce_group: info ") + what};
-  };
-  if (!options.key.empty()) return bad_info("mpiq_key is of one vector: give keys");
-  if (options.matrix.is_given()) return bad_info("mpiq_matrix is of one vector");
-  if (options.method && options.method->chooses()) return bad_info("mpiq_method: auto serves single vectors");
-  if (options.method && options.method->scheme != nullptr)
-    return bad_info("mpiq_method: lowrank serves single vectors");
-  return {};
+Status bad_group_info(const std::string& what) {
+  return {Code::bad_info, "MPIQ_Allreduce_group: info " + what};
+}
+
+// The keys that say something of one vector, or of a vector in GPU memory.
+Status refuse_keys(MPI_Info info) {
+  return for_each_key(info, [](const char* key, const char*) -> Status {
+    const std::string_view name = key;
+    if (name == "mpiq_method" || name == "mpiq_op" || name == "mpiq_seed") return {};
+    if (name == "mpiq_key") return bad_group_info("mpiq_key is of one vector: give keys");
+    const bool is_of_gpu = name == "mpiq_stream" || name == "mpiq_stream_ordered";
+    return bad_group_info(std::string(name) +
+                          (is_of_gpu ? " is of a vector in GPU memory" : " is of one vector"));
+  });
+}
+
+Status refuse_method(const Method& method) {
+  if (method.chooses()) return bad_group_info("mpiq_method: auto serves single vectors");
+  if (method.scheme != nullptr) return bad_group_info("mpiq_method: lowrank serves single vectors");
+  return method.exact() ? Status{} : refuse_group(method);
 }
 
 }  // namespace
@@ -41,7 +52,12 @@ extern "C" int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* c
     return group.error;
   });
   CallOptions options = read_options(info, call.count);
-  if (made.ok() && options.local_error.ok()) made = guarded_status([&] { return refuse(options); });
+  if (made.ok() && options.local_error.ok()) {
+    made = guarded_status([&]() -> Status {
+      MQ_TRY(refuse_keys(info));
+      return options.method ? refuse_method(*options.method) : Status{};
+    });
+  }
   if (!made.ok()) {
     call.count = -1;
     options.local_error = std::move(made);

@@ -106,8 +106,8 @@ Call call_of(const Call& call, std::size_t vector) {
   return one;
 }
 
-Status check_group(const Call& call, kernels::Element element) {
-  const std::size_t width = kernels::element_bytes(element);
+Status check_group(const Call& call, std::optional<kernels::Element> element) {
+  const std::size_t width = element ? kernels::element_bytes(*element) : 0;
   std::vector<Place> places;
   for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
     const GroupCall::Vector& vector = call.group->vectors[i];
@@ -115,6 +115,7 @@ Status check_group(const Call& call, kernels::Element element) {
     if (vector.sendbuf == nullptr) return bad_group(number("sendbufs", i) + " is NULL");
     if (vector.recvbuf == nullptr) return bad_group(number("recvbufs", i) + " is NULL");
     if (vector.recvbuf == MPI_IN_PLACE) return bad_group(number("recvbufs", i) + " is MPI_IN_PLACE");
+    if (!element) continue;
     for (const void* const p : {vector.input(), static_cast<const void*>(vector.recvbuf)}) {
       const Result<bool> there = is_on_device(p);
       if (!there.ok()) return there.status();
@@ -129,6 +130,15 @@ Status check_group(const Call& call, kernels::Element element) {
   }
   if (is_shared(places)) return bad_group("a result shares memory with another vector");
   return call.group->has_keys ? check_keys(*call.group) : Status{};
+}
+
+Status refuse_group(const Method& method) {
+  if (method.codec->measures(method.params) != kernels::Measures::nothing)
+    return bad_group(std::string(method.codec->name) +
+                     " with these parameters measures a vector before each call");
+  if (method.memory_rule().keeps_estimates)
+    return bad_group("memory=" + std::string(method.memory_rule().name) + " keeps estimates of one vector");
+  return {};
 }
 
 }  // namespace mq

@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 
@@ -49,8 +51,12 @@ Call group_call(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, M
 // The call of one of the vectors alone.
 Call call_of(const Call& call, std::size_t vector);
 
-// What check_arguments (running_call.hpp) is for other calls. No result may share memory with another vector,
-// no two vectors may have one key, and all vectors have to be in host memory. May throw std::bad_alloc.
-Status check_group(const Call& call, kernels::Element element);
+// What check_arguments (running_call.hpp) is for other calls. Each vector has a place, whatever its type. No
+// two vectors may have one key. If the library knows the type, no result may share memory with another
+// vector, and all vectors have to be in host memory. May throw std::bad_alloc.
+Status check_group(const Call& call, std::optional<kernels::Element> element);
+// What a method cannot do for several vectors: what a codec or a rule measures of a whole vector before a
+// call belongs to one vector.
+Status refuse_group(const Method& method);
 
 }  // namespace mq

@@ -90,7 +90,6 @@ class RunningCall final : public InFlight {
   Status check_method() const;
   Status prepare_residual(kernels::Measures when, bool& measures);
   Status place_residual();
-  Status refuse_group() const;
   Status place_vectors();
   // Calls f for each residual of the call.
   template <class F>

@@ -80,6 +80,7 @@ struct Reduction {
   // each of them ends. count is the elements of all. Only on the host, and not with estimates.
   std::span<const VectorPlace> vectors;
   std::span<const std::size_t> vector_ends;
+  std::size_t vectors_bound = 0;  // payload_bound() of several vectors; 0: it is not known yet
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // null: nothing is kept
@@ -178,6 +179,7 @@ inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout
 // Bytes that the payload of any frame may take.
 inline std::size_t payload_bound(const Reduction& reduction, const Layout& layout) {
   if (reduction.vectors.empty()) return wire_bound(reduction, layout.max_chunk());
+  if (reduction.vectors_bound > 0) return reduction.vectors_bound;
   std::size_t most = kLengthBytes + wire_bound(reduction, layout.max_chunk());
   layout.for_each_shared_chunk([&](Range chunk) {
     std::size_t bytes = 0;

@@ -799,8 +799,9 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  *     IN   counts    elements of each vector, which may be 0; the same array on all ranks
  *     IN   keys      keys[i]: the name of vector i, as mpiq_key of Allreduce, another one for each; the same
  *                    array on all ranks. The names are copied. NULL: no vector has a residual
- *     IN   datatype, op, comm   as in MPIQ_Allreduce
- *     IN   info      mpiq_method, mpiq_op and mpiq_seed, or MPI_INFO_NULL
+ *     IN   datatype, op   as in MPIQ_Allreduce
+ *     IN   comm      an intracommunicator: an intercommunicator is an error on all ranks
+ *     IN   info      mpiq_method, mpiq_op and mpiq_seed, or MPI_INFO_NULL; other mpiq_ keys are an error
  *
  * It is one call: one agreement, and as many messages as one vector with the elements of all would need.
  * Blocks of the codec begin anew at each vector, so no vector's scale depends on its neighbours. With keys
@@ -812,10 +813,11 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  * an element may be added up, and its sum encoded, by another rank. What is said of losses holds as there.
  * Policies and MPIQ_Stats count the bytes of all vectors together.
  *
- * Vectors are in host memory, with any alignment. A result shares no memory with another vector. Methods that
- * measure a vector before the call (such as "bound" with a relative bound) or keep estimates of it
- * (memory=ef21, lazy, 3pc) are errors on all ranks, and so are "auto" and "lowrank" in mpiq_method. Under a
- * policy whose rule says auto or lowrank MPI sums the vectors, one after the other.
+ * Vectors are in host memory, with any alignment. A result shares no memory with another vector. A vector
+ * with elements is never at NULL or MPI_BOTTOM, whatever its type is. Methods that measure a vector before
+ * the call (such as "bound" with a relative bound) or keep estimates of it (memory=ef21, lazy, 3pc) are
+ * errors on all ranks, and so are "auto" and "lowrank" in mpiq_method. Under a policy whose rule says auto or
+ * lowrank MPI sums the vectors, one after the other.
  *
  * Returns an error on all ranks if they differ in n, counts, keys, datatype or method, or if one of them
  * brings an unusable argument. The results are then undefined. What then becomes of a residual is as in

@@ -101,14 +101,18 @@ class Layout {
       begin += n;
     }
   }
-  // Calls f(chunk) for chunks of several vectors. Each other chunk has elements of one vector only. A chunk
-  // may come more than once. Takes as long as there are vectors, however long these are.
+  // Calls f(chunk) once for each chunk that has elements of several vectors, in the order of the chunks. It
+  // looks once at each vector and at no chunk that one vector fills.
   template <class F>
   void for_each_shared_chunk(const F& f) const {
     const std::size_t all = segments_ * chunks_;
+    std::size_t last = all;  // the chunk in which the vector before ended; the ends ascend
     for (const std::size_t end : vectors_) {
       if (end == 0 || end == count_) continue;
-      const std::size_t number = part_with(count_, all, end - 1), begin = cut(number);
+      const std::size_t number = part_with(count_, all, end - 1);
+      if (number == last) continue;
+      last = number;
+      const std::size_t begin = cut(number);
       if (const std::size_t next = cut(number + 1); next > end) f(Range{begin, next - begin});
     }
   }

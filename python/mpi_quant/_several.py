@@ -1,6 +1,6 @@
 """allreduce_group: the sums of several vectors by one call. SPDX-License-Identifier: Apache-2.0"""
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from mpi_quant import _arrays
@@ -11,20 +11,21 @@ from mpi_quant._library import check, communicator, datatype, handle_of, library
 class _Group:
     """The arguments of a call. What cannot be used is raised here, after the other ranks have got their error."""
 
-    def __init__(self, arrays: Sequence[Any], out: Sequence[Any] | None, keys: Sequence[str] | None, comm: Any, words: Words) -> None:
+    def __init__(self, arrays: Iterable[Any], out: Iterable[Any] | None, keys: Iterable[str] | None, comm: Any, words: Words) -> None:
         from mpi4py import MPI
         self._comm, self._sum, self._words = handle_of(communicator(comm)), handle_of(MPI.SUM), words
         self._in_place = int(MPI.IN_PLACE)
         try:
-            self._keys = None if keys is None else _texts(keys, len(arrays))
-            self.results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(arrays)] if out is None else list(out)
-            if len(self.results) != len(arrays):
-                raise TypeError(f"out has {len(self.results)} arrays for {len(arrays)} vectors")
-            self._pairs = [_arrays.pair(x, y, f"arrays[{i}]", f"out[{i}]") for i, (x, y) in enumerate(zip(arrays, self.results))]
+            self.arrays = list(arrays)
+            self._keys = None if keys is None else _texts(keys, len(self.arrays))
+            self.results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(self.arrays)] if out is None else list(out)
+            if len(self.results) != len(self.arrays):
+                raise TypeError(f"out has {len(self.results)} arrays for {len(self.arrays)} vectors")
+            self._pairs = [_arrays.pair(x, y, f"arrays[{i}]", f"out[{i}]") for i, (x, y) in enumerate(zip(self.arrays, self.results))]
             elements = sorted({source.element for source, _, _ in self._pairs})
             if len(elements) > 1:
                 raise TypeError(f"arrays have elements of several types, {', '.join(elements)}: make a call for each type")
-        except (TypeError, ValueError):
+        except Exception:  # whatever a caller's iterator raises
             self._call(-1, None, None, None, "f32")
             raise
         self._element = elements[0] if elements else "f32"
@@ -42,8 +43,9 @@ class _Group:
             n, sources, targets, counts, keys, datatype(element), self._sum, self._comm, info))
 
 
-def _texts(keys: Sequence[str], n: int) -> Any:
+def _texts(keys: Iterable[str], n: int) -> Any:
     """An array of C's texts."""
+    keys = keys if isinstance(keys, str) else list(keys)
     if isinstance(keys, str) or len(keys) != n:
         raise TypeError(f"keys is {keys!r}: a list of {n} texts is needed, one for each vector")
     for key in keys:
@@ -67,8 +69,6 @@ def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, 
     Errors are those of allreduce.
     """
     words = words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op)
-    arrays = list(arrays)
-    group = _Group(arrays, None if out is None else list(out), None if keys is None else keys if isinstance(keys, str) else list(keys),
-                   comm, words)
+    group = _Group(arrays, out, keys, comm, words)
     check(group.run())
-    return [_arrays.for_user(x, out, result) for x, result in zip(arrays, group.results)]
+    return [_arrays.for_user(x, out, result) for x, result in zip(group.arrays, group.results)]

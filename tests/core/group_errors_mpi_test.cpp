@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/codec.hpp"
@@ -59,21 +59,77 @@ TEST_F(Group, arguments_that_cannot_be_used_are_errors_on_all_ranks) {
   EXPECT_EQ(call(), MPI_SUCCESS) << "inputs may share memory";
   in[1] = MPI_IN_PLACE;
   EXPECT_EQ(call(), MPI_SUCCESS) << "one in place";
-  for (const auto& [key, value] : {std::pair{"mpiq_key", "k"},
-                                   {"mpiq_matrix", "10x100"},
-                                   {"mpiq_method", "auto(error=0.1)"},
-                                   {"mpiq_method", "lowrank(rank=2)"},
-                                   {"mpiq_method", "nonsense"},
-                                   {"mpiq_what", "1"}}) {
-    const int code = call(2, Info{{key, value}});
-    EXPECT_NE(code, MPI_SUCCESS) << key << " " << value;
-  }
   EXPECT_NE(MPIQ_Allreduce_group(2, in, nullptr, counts, keys, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
   EXPECT_NE(MPIQ_Allreduce_group(2, in, out, nullptr, keys, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
-  if (size == 1) return;
+}
+
+// Also on one rank, so that a program is not told so only when it runs on several.
+TEST_F(Group, methods_and_keys_of_one_vector_are_errors_on_all_ranks) {
+  std::vector<float> x(1000, 1.0F);
+  void* out[]{x.data(), x.data() + 500};
+  const MPI_Count counts[]{500, 500};
+  const char* keys[]{"a", "b"};
+  const auto call = [&](const char* key, const std::string& value) {
+    return MPIQ_Allreduce_group(2, nullptr, out, counts, keys, MPI_FLOAT, MPI_SUM, comm, Info{{key, value}});
+  };
+  for (const auto& [key, value, what] : {std::array{"mpiq_key", "k", "mpiq_key is of one vector"},
+                                         {"mpiq_matrix", "10x100", "mpiq_matrix is of one vector"},
+                                         {"mpiq_skip", "false", "mpiq_skip is of one vector"},
+                                         {"mpiq_skip", "true", "mpiq_skip is of one vector"},
+                                         {"mpiq_stream", "0", "mpiq_stream is of a vector in GPU memory"},
+                                         {"mpiq_stream_ordered", "false", "mpiq_stream_ordered is of a"},
+                                         {"mpiq_method", "auto(error=0.1)", "auto serves single vectors"},
+                                         {"mpiq_method", "lowrank(rank=2)", "lowrank serves single vectors"},
+                                         {"mpiq_method", "topk memory=ef21", "keeps estimates"},
+                                         {"mpiq_method", "nonsense", "mpiq_method"},
+                                         {"mpiq_what", "1", "unknown key"}})
+    expect_error_everywhere(call(key, value), what);
   for (const kernels::Codec& codec : kernels::codecs())
-    if (measures(codec))
-      expect_error_everywhere(call(2, Info{{"mpiq_method", std::string(codec.name)}}), "measures");
+    if (measures(codec)) expect_error_everywhere(call("mpiq_method", std::string(codec.name)), "measures");
+  EXPECT_EQ(call("mpiq_seed", "3"), MPI_SUCCESS);
+}
+
+// MPI sums vectors of other types one by one, so a rank that failed at one would let the others wait.
+TEST_F(Group, vectors_of_other_types_without_a_place_are_errors_on_all_ranks) {
+  const bool odd = rank == size - 1;
+  std::vector<int> x(20, 1), y(20);
+  const void* in[]{x.data(), x.data() + 10};
+  void* out[]{y.data(), y.data() + 10};
+  const MPI_Count counts[]{10, 10};
+  const Info info{{"mpiq_method", "int8"}};
+  const auto expect_alone = [&](auto& place, auto value, const std::string& what) {
+    const auto kept = place;
+    if (odd) place = value;
+    for (const MPI_Info with : {MPI_INFO_NULL, MPI_Info(info)})
+      expect_error_everywhere(MPIQ_Allreduce_group(2, in, out, counts, nullptr, MPI_INT, MPI_SUM, comm, with),
+                              odd ? what : "invalid argument");
+    place = kept;
+  };
+  expect_alone(in[1], static_cast<const void*>(nullptr), "sendbufs[1] is NULL");
+  expect_alone(out[1], static_cast<void*>(nullptr), "recvbufs[1] is NULL");
+  expect_alone(out[0], MPI_IN_PLACE, "recvbufs[0] is MPI_IN_PLACE");
+  ASSERT_EQ(MPIQ_Allreduce_group(2, in, out, counts, nullptr, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL),
+            MPI_SUCCESS);
+  EXPECT_EQ(y, std::vector<int>(20, size));
+}
+
+// Its sides may have different numbers of vectors.
+TEST_F(Group, an_intercommunicator_is_an_error_on_all_ranks) {
+  if (size == 1) GTEST_SKIP() << "an intercommunicator has two sides";
+  MPI_Comm mine = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  MPI_Comm_split(comm, rank == 0 ? 0 : 1, rank, &mine);
+  MPI_Intercomm_create(mine, 0, comm, rank == 0 ? 1 : 0, 5, &inter);
+  MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+  std::vector<float> x(30, 1.0F);
+  void* out[]{x.data(), x.data() + 10, x.data() + 20};
+  const MPI_Count counts[]{10, 10, 10};
+  for (const char* const op : {"sum", "avg"})
+    for (const int n : {3, rank == 0 ? 2 : 3})
+      expect_error_everywhere(MPIQ_Allreduce_group(n, nullptr, out, counts, nullptr, MPI_FLOAT, MPI_SUM,
+                                                   inter, Info{{"mpiq_method", "int8"}, {"mpiq_op", op}}),
+                              "comm is an intercommunicator");
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&mine);
 }
 
 TEST_F(Group, ranks_that_differ_get_an_error_and_keep_their_residuals) {

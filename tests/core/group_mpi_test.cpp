@@ -153,7 +153,9 @@ TEST_F(Group, every_memory_rule_works_as_in_single_calls_or_is_an_error_on_all_r
     }
     if (rule.ops != nullptr) {
       Vectors<float> v = vectors<float>();
-      expect_error_everywhere(sum(v, Info{{"mpiq_method", method}}), "needs the name of each vector (keys)");
+      expect_error_everywhere(
+          sum(v, Info{{"mpiq_method", method}}),
+          rule.keeps_estimates ? "keeps estimates of one vector" : "needs the name of each vector (keys)");
     }
   }
 }

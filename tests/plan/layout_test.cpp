@@ -95,7 +95,8 @@ void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_
   for (std::size_t v = 1; v < ends.size(); ++v) at[v] = ends[v - 1];
   std::set<std::size_t> numbers;
   std::map<std::size_t, std::size_t> shared;
-  layout.for_each_shared_chunk([&](Range range) { shared[range.begin] = range.n; });
+  layout.for_each_shared_chunk(
+      [&](Range range) { ASSERT_TRUE(shared.emplace(range.begin, range.n).second) << "a chunk comes once"; });
   for (std::size_t s = 0; s < layout.segments(); ++s)
     for (std::size_t c = 0; c < static_cast<std::size_t>(chunks); ++c) {
       const Range range = layout.chunk(s, c);
@@ -154,6 +155,25 @@ TEST(Layout, many_short_vectors_are_one_segment) {
   EXPECT_EQ(Layout(ends, 2, 2048, 4, false).segments(), 1u);
 }
 
+// Who walks over the vectors of each shared chunk takes time in proportion to the vectors, not to their
+// square.
+TEST(Layout, a_chunk_of_many_vectors_is_found_once) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 1; i <= 1000; ++i) ends.push_back(40 * i);
+  for (const int chunks : {1, 2, 3}) {
+    const Layout layout(ends, chunks, 32, 4, false);
+    int calls = 0;
+    std::size_t visits = 0;
+    layout.for_each_shared_chunk([&](Range chunk) {
+      ++calls;
+      layout.for_each_vector(chunk, [&](std::size_t, Range) { ++visits; });
+    });
+    EXPECT_EQ(calls, chunks);
+    EXPECT_GE(visits, ends.size());
+    EXPECT_LT(visits, ends.size() + static_cast<std::size_t>(chunks)) << "a chunk may begin inside a vector";
+  }
+}
+
 // What is shared is found without a walk over all chunks, of which there are 2^40 here.
 TEST(Layout, vectors_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
   const std::vector<std::size_t> ends{(std::size_t{1} << 50) + 3, (std::size_t{1} << 50) + 9,
@@ -168,7 +188,7 @@ TEST(Layout, vectors_beyond_the_memory_of_any_machine_are_cut_without_overflow) 
       EXPECT_LE(chunk.n, layout.max_chunk());
       layout.for_each_vector(chunk, [&](std::size_t vector, Range) { of_each.push_back(vector); });
     });
-    EXPECT_EQ(of_each, (std::vector<std::size_t>{0, 1, 2, 0, 1, 2})) << "found by two ends";
+    EXPECT_EQ(of_each, (std::vector<std::size_t>{0, 1, 2})) << "two ends in it, and it comes once";
   }
 }
 

@@ -98,6 +98,22 @@ class Group(OnAllRanks):
                 mq.allreduce_group(first, out, keys=keys, method="bf16")
         self.assert_sums(mq.allreduce_group(vectors(), method="bf16"), 0.01)
 
+    def test_what_cannot_be_listed_is_an_error_of_all_ranks(self):
+        def broken(of):
+            yield of
+            raise LookupError("a broken source")
+
+        x = vectors()
+        for kind, arguments, text in ((TypeError, (5,), "int"), (TypeError, (None,), "NoneType"), (TypeError, (x, 5), "int"),
+                                      (TypeError, (x, None, 5), "int"), (LookupError, (broken(x[0]),), "a broken source"), (LookupError, (x, broken(x[0])), "a broken source"),
+                                      (LookupError, (x, None, broken("a")), "a broken source"),
+                                      (UnicodeEncodeError, (x, None, ["a", "b", "c", "\ud800"]), "surrogates")):
+            mine = WORLD.rank == LAST
+            with self.assertRaisesRegex(*((kind, text) if mine else (mq.Error, f"rank {LAST}|invalid argument"))):
+                first, out, keys = (*(arguments if mine else (x,)), None, None)[:3]
+                mq.allreduce_group(first, out, keys=keys, method="bf16")
+        self.assert_sums(mq.allreduce_group(vectors(), method="bf16"), 0.01)
+
     @compresses
     def test_the_library_says_what_it_refuses(self):
         for words, text in (({"method": "auto(error=0.1)"}, "single vectors"), ({"method": "lowrank"}, "single vectors"),
