@@ -38,8 +38,7 @@ std::string to_string(const Arrival& arrival);
 // Seconds that each rank waits before its call in this repetition.
 std::vector<double> delays_s(const Arrival& arrival, int ranks, std::uint64_t seed, std::uint64_t repetition);
 
-// Waits until this rank is as late as it has to be. Returns the seconds from its arrival to that of the last
-// rank.
+// Waits for as long as this rank has to be late. Returns the seconds from now until the last rank arrives.
 double arrive(const Arrival& arrival, int rank, int ranks, std::uint64_t seed, std::uint64_t repetition);
 
 }  // namespace mq::bench

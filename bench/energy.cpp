@@ -23,8 +23,7 @@ double counter(const std::string& file) {
   return end == text.c_str() ? kUnknownEnergy : value;
 }
 
-// A package contains its cores, but not the
-// memory. The platform (psys) contains all of them.
+// A package contains its cores, but not the memory. The platform (psys) contains all of them.
 bool is_counted(const std::string& label) { return label.starts_with("package") || label == "dram"; }
 
 }  // namespace

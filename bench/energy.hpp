@@ -17,7 +17,7 @@
 
 namespace mq::bench {
 
-// Of the processors of this machine.
+// Reads the counters of the processors of this machine.
 class Powercap {
  public:
   // folder: with the zones; "" for MPIQ_POWERCAP or, without that, /sys/class/powercap.
@@ -35,7 +35,7 @@ class Powercap {
   std::vector<Zone> zones_;
 };
 
-// Of a GPU.
+// Reads the counter of a GPU.
 class GpuEnergy {
  public:
   // uuid: as the CUDA driver names it ("GPU-..."). Null if the driver's library is not there, or does not
@@ -53,7 +53,7 @@ class GpuEnergy {
   double start_mJ_ = 0;
 };
 
-// The meter of one rank: it reads what no rank before it reads.
+// What one rank reads. No counter is read by two ranks.
 class EnergyMeter {
  public:
   // of_machine: whether this rank is the first of its machine. uuid: of the GPU that it uses first of all

@@ -330,7 +330,8 @@ void PointRun::run_blocks() {
   }
 }
 
-// Counters of energy change a thousand times a second, so many calls are between two readings, of one method.
+// Counters of energy change a thousand times a second only. So many calls of one method run between two
+// readings.
 void PointRun::measure_energy(Entry& entry) {
   if (bench_.meter == nullptr || !entry.lives()) return;
   const double each = root() ? summarize(valid_times(entry.outcome)).median : 0;
@@ -359,7 +360,8 @@ void PointRun::last_look(Entry& entry) {
     std::uint64_t sum = most[0];
     PMPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_UINT64_T, MPI_MAX, sync_);
     PMPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, sync_);
-    const std::uint64_t calls = o.order.size() * static_cast<std::uint64_t>(o.batch);
+    const std::uint64_t calls = o.order.size() * static_cast<std::uint64_t>(o.batch) +
+                                static_cast<std::uint64_t>(std::max(o.energy.calls, 0));
     o.wire_bytes_max = static_cast<std::int64_t>(most[0] / calls);
     o.wire_bytes_sum = static_cast<std::int64_t>(sum / calls);
     o.scratch_bytes = static_cast<std::int64_t>(most[1]);

@@ -19,7 +19,7 @@ struct Sample {
   Began began = Began::in_time;
   std::array<double, kOther> phase_s{};
   double compute_s = 0;      // the computation of the call alone
-  double before_last_s = 0;  // from the arrival of this rank to that of the last one (--arrival)
+  double before_last_s = 0;  // from this rank's arrival to the last rank's (--arrival)
   // The time of the call. A rank that was done before the last one arrived has less than 0.
   double time_s() const { return end_s - start_s - before_last_s; }
 };

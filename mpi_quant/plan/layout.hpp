@@ -49,8 +49,8 @@ class Layout {
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks));
   }
   // Cuts several vectors that follow each other. Vector i ends before element ends[i], and the next one
-  // begins with a new block. A chunk may hold elements of several vectors. All chunks are as long as each
-  // other, but for less than a block at each end. ends must outlive the layout.
+  // begins with a new block. A chunk may hold elements of several vectors. The lengths of two
+  // chunks differ by less than two blocks. ends must outlive the layout.
   Layout(std::span<const std::size_t> ends, int chunks, std::size_t block, std::size_t element_bytes,
          bool whole)
       : count_(ends.back()), chunks_(static_cast<std::size_t>(chunks)), block_(block), vectors_(ends) {

@@ -64,6 +64,9 @@ class Energy(WithFiles):
             self.assertTrue(WATTS / 1.5 < row["energy_power_W"] < WATTS * 1.5, row["energy_power_W"])
             self.assertGreater(row["energy_J"] * row["energy_calls"], WATTS * 0.1, "of the seconds that were asked for")
         self.assertIn(" J a call, ", done.stdout)
+        self.assertEqual(bench(self.path("nowhere"), "-O", self.path("b.h5")).returncode, 0)
+        sent = [{row["method"]: int(row["wire_bytes_sum"]) for row in points_of(self.path(name))} for name in ("a.h5", "b.h5")]
+        self.assertEqual(sent[0], sent[1], "bytes of a call, however many calls there were")
         checked = tool("check_results", path)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""), checked.stdout)
 

@@ -81,7 +81,7 @@ class Folder:
             if path:
                 shutil.copyfile(path, self.path / name)
         plan = "".join("\t".join(map(str, [*cell[:4], *cell.options])) + "\n" for cell in cells)
-        # record.json last, because it makes the folder that of a run
+        # record.json is written last: a folder that has it is the folder of a run
         for name, text in (("settings.sh", settings_text(record)), ("plan.tsv", plan), ("record.json", json.dumps(record, indent=1) + "\n")):
             (self.path / name).write_text(text, encoding="utf-8")
 
