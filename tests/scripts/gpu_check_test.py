@@ -4,11 +4,9 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/gpu_chec
 """
 import json
 import os
-import shutil
 import subprocess
 import unittest
 
-from needs import needs
 from scripts_common import InTemporaryFolder, call, script
 
 # The column of the speed-up is where bench/console.cpp has it.
@@ -226,12 +224,6 @@ fi
         for status, code in (("failed", 1), ("timeout", 1), ("skipped", 0)):
             self.assertEqual(self.summary(KERNELS, stages=f"rows\t{status}\t1\tsee rows.log")[0], code, status)
         self.assertEqual(self.summary(KERNELS, stages="rows\tskipped\t0\tthe time was over")[0], 1)
-
-    @needs("shellcheck", shutil.which("shellcheck"), "shellcheck of scripts/gpu_check")
-    def test_shellcheck(self):
-        done = subprocess.run(["shellcheck", "-x", *map(script, ("gpu_check", "gpu_pack.sh", "gpu_stages.sh", "gpu_summary.sh"))], capture_output=True,
-                              text=True, check=False, cwd=os.path.dirname(script("")[:-1]))
-        self.assertEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":
