@@ -10,6 +10,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mean.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/watchdog.hpp"
@@ -79,13 +80,13 @@ Outcome run_blocking(CommState& state, const Request& request, Status local_erro
 }
 
 // What the rules of a policy look at.
-CallKey call_key_of(const Situation& s) {
+CallKey call_key_of(const Situation& s, std::string_view comm_name) {
   CallKey call_key;
   call_key.collective = s.call.collective;
   call_key.bytes = static_cast<std::uint64_t>(s.call.count) * kernels::element_bytes(*s.element);
   call_key.ranks = s.ranks;
   call_key.element = *s.element;
-  call_key.comm = s.state->policy.comm_name;
+  call_key.comm = comm_name;
   call_key.intercepted = s.program != nullptr;
   return call_key;
 }
@@ -104,6 +105,35 @@ Decision agreed_exact(Reason why) {
   return decision;
 }
 
+// MPI could only sum the vectors of a group one by one. Ranks with different vectors would then wait for each
+// other for ever, so such a call needs an agreement, or is an error on all ranks.
+Status group_needs(const char* what) {
+  return {Code::bad_argument, std::string("MPIQ_Allreduce_group needs ") + what};
+}
+
+// The rule that would decide on several ranks, as far as one rank can tell: nobody counts its calls, so each
+// is taken for the first one. A program is then told what a group refuses before it runs on several ranks.
+Status check_rule_of_group(const Request& request, Situation& s) {
+  s.ask_element();
+  if (request.options.method || why_exact(Knowledge::arguments, s) || !is_mpi_usable() || !env().ok())
+    return {};
+  const std::string* const kept = kept_rules(s.call.comm);
+  const Result<Policy> rules = Policy::parse(kept != nullptr ? *kept : env()->policy);
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  (void)PMPI_Comm_get_name(s.call.comm, name, &length);
+  const Rule* const rule = rules.ok() ? rules->rule_for(call_key_of(s, name)) : nullptr;
+  const bool compresses = rule != nullptr && rule->method.codec != nullptr && !rule->method.chooses() &&
+                          rule->method.scheme == nullptr;
+  return compresses ? refuse_group(rule->method) : Status{};
+}
+
+// The error of this rank, where the library must not act. Other ranks may not know that.
+Status refuse_outside(MPI_Comm comm) {
+  Status why = group_needs("MPI between MPI_Init and MPI_Finalize");
+  return had_state(comm) ? why : CommState::decline(comm, why);
+}
+
 }  // namespace
 
 Result<Decided> decide_requested(const Request& request) {
@@ -115,17 +145,24 @@ Result<Decided> decide_requested(const Request& request) {
       return Status{Code::bad_argument, "MPIQ_Allreduce_group: comm is an intercommunicator"};
     // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
     // others wait.
-    if (*why == Reason::alone && request.options.local_error.ok())
+    if (*why == Reason::alone && request.options.local_error.ok()) {
       MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
+      if (request.call.group != nullptr) MQ_TRY(check_rule_of_group(request, s));
+    }
     return Decided{nullptr, agreed_exact(*why)};
   }
   const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
   if (!found.ok()) return found.status();
+  const bool is_group = request.call.group != nullptr;
+  if (*found == nullptr && is_group) return refuse_outside(request.call.comm);
   if (*found == nullptr) return Decided{nullptr, agreed_exact(Reason::outside)};
   CommState& state = **found;
   const std::scoped_lock lock(state.mutex);
   // The ranks cannot read each other's messages.
-  if (state.stats.exact_mode == MPIQ_EXACT_VERSION) return Decided{nullptr, agreed_exact(Reason::version)};
+  if (state.stats.exact_mode == MPIQ_EXACT_VERSION) {
+    if (is_group) return group_needs("ranks that run the same version of mpi_quant");
+    return Decided{nullptr, agreed_exact(Reason::version)};
+  }
   Decided decided{state.shared_from_this(), {}};
   const std::uint64_t number =
       state.policy.calls++;  // always, so that the ranks count alike even after an error
@@ -138,7 +175,7 @@ Result<Decided> decide_requested(const Request& request) {
   s.options = &request.options;
   s.is_blocking = request.is_blocking;
   s.state = &state;
-  CallKey call_key = call_key_of(s);
+  CallKey call_key = call_key_of(s, state.policy.comm_name);
   call_key.number = number;
   s.call_key = &call_key;
   Chosen chosen;
@@ -217,7 +254,7 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
 bool ProgramCall::decide_together() {
   Situation& s = situation_;
   s.state = state_;
-  call_key_ = call_key_of(s);
+  call_key_ = call_key_of(s, state_->policy.comm_name);
   s.call_key = &call_key_;
   if (call_key_.bytes >= state_->policy.rules.floor_bytes()) {
     call_key_.number = state_->policy.calls++;

@@ -76,7 +76,8 @@ Status set_policy(MPI_Comm comm, const char* rules) {
   MQ_TRY(mpi_status(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter"));
   if (inter) return {Code::bad_argument, "MPIQ_Comm_set_policy: comm is an intercommunicator"};
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
-  if (size == 1) return Policy::parse(rules).status();  // nothing is ever compressed there
+  // On one rank nothing is ever compressed: the rules are kept for what a group refuses.
+  if (size == 1) return is_mpi_usable() ? keep_rules(comm, rules) : Policy::parse(rules).status();
   Meeting meeting;
   MQ_TRY(meeting.open(comm, "MPIQ_Comm_set_policy", CommState::Initial::no_rules));
   if (meeting.state() == nullptr)

@@ -108,7 +108,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     local_error = {Code::no_memory, "out of memory"};
   }
   const Result<Agreed> agreed =
-      compare(user_comm, alike, name, bits, local_error, "environment (MPIQ_ variables) or memory");
+      compare(user_comm, alike, name, bits, local_error, "environment (MPIQ_ variables), memory or MPI");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->policy.comm_name.clear();
   state->policy.same_watch = agreed->same_bits;
@@ -126,6 +126,10 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   CommState* const made = state.get();
   MQ_TRY(register_state(user_comm, std::move(state)));
   return made;
+}
+
+Status CommState::decline(MPI_Comm comm, const Status& why) {
+  return compare(comm, {}, {}, 0, why, {}).status();
 }
 
 CommState::~CommState() { close(); }

@@ -44,6 +44,15 @@ std::shared_ptr<CommState> forget(const CommState* state) {
   return found;
 }
 
+// The attribute of a communicator. Null: it has none, or no communicator has ever had any.
+void* value_of(MPI_Comm comm, int key) {
+  void* value = nullptr;
+  int found = 0;
+  const bool is_told =
+      key != MPI_KEYVAL_INVALID && PMPI_Comm_get_attr(comm, key, &value, &found) == MPI_SUCCESS;
+  return is_told && found ? value : nullptr;
+}
+
 int delete_state(MPI_Comm comm, int, void* value, void*) {
   const auto state = forget(static_cast<CommState*>(value));
   if (state == nullptr) return MPI_SUCCESS;  // finalize() was first
@@ -108,13 +117,10 @@ bool is_mpi_usable() {
 }
 
 CommState* find_state(MPI_Comm comm) {
-  Registry& r = registry();
-  if (r.state_key == MPI_KEYVAL_INVALID || r.finalized) return nullptr;
-  void* value = nullptr;
-  int found = 0;
-  if (PMPI_Comm_get_attr(comm, r.state_key, &value, &found) != MPI_SUCCESS || !found) return nullptr;
-  return static_cast<CommState*>(value);
+  return registry().finalized ? nullptr : static_cast<CommState*>(value_of(comm, registry().state_key));
 }
+
+bool had_state(MPI_Comm comm) { return value_of(comm, registry().state_key) != nullptr; }
 
 void make_room_for_state() {
   const std::scoped_lock lock(registry().mutex);
@@ -144,11 +150,7 @@ Status keep_rules(MPI_Comm comm, std::string_view rules) {
 }
 
 const std::string* kept_rules(MPI_Comm comm) {
-  void* value = nullptr;
-  int found = 0;
-  if (registry().rules_key == MPI_KEYVAL_INVALID) return nullptr;  // no communicator has ever had any
-  if (PMPI_Comm_get_attr(comm, registry().rules_key, &value, &found) != MPI_SUCCESS || !found) return nullptr;
-  return static_cast<const std::string*>(value);
+  return static_cast<const std::string*>(value_of(comm, registry().rules_key));
 }
 
 HeldMemory held_memory() {

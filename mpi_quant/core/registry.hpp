@@ -19,6 +19,8 @@ class CommState;
 
 // The state of comm, or null. Local.
 CommState* find_state(MPI_Comm comm);
+// True if comm has had a state, also after MPI_Finalize has begun. Local.
+bool had_state(MPI_Comm comm);
 // Reserves memory for one more state. Local. Throws std::bad_alloc.
 void make_room_for_state();
 // Makes this the state of comm. watch_finalize() and make_room_for_state() must come before. Local.

@@ -30,6 +30,18 @@ const void* mpiq_owner(void* address) {
   return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
+void* mpiq_beside(void* address, const char* name) {
+  Dl_info info;
+  void* handle;
+  void* found;
+  if (address == NULL || dladdr(address, &info) == 0) return NULL;
+  handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == NULL) return NULL;
+  found = dlsym(handle, name); /* also looks into what the object needs */
+  dlclose(handle);             /* the program holds it */
+  return found != NULL && mpiq_owner(found) == info.dli_fbase ? found : NULL;
+}
+
 struct object {
   int index; /* counts down to 0 at the one that is asked for */
   char path[4096];

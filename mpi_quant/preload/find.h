@@ -10,6 +10,9 @@ mpiq_function mpiq_as_function(void* address); /* ISO C has no cast for this */
 /* The base of the object that holds a function; null if there is none. */
 const void* mpiq_owner(void* address);
 
+/* The function of this name in the very object that holds `address`. Null: it has none. */
+void* mpiq_beside(void* address, const char* name);
+
 /* A symbol of a library that is not in the global scope. Null: no loaded object has it. */
 void* mpiq_next_in_objects(const char* name);
 

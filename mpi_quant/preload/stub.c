@@ -112,7 +112,9 @@ static void resolve(void) {
     if (mpi == NULL && !in_global_scope) mpi = mpiq_next_in_objects(names[i]);
     void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
     real[i] = mpiq_as_function(mpi);
-    if (above != NULL && mpiq_owner(above) != mpiq_owner(mpi)) tool[i] = mpiq_as_function(above);
+    /* A tool has MPI_X alone, and calls PMPI_X. MPI's own MPI_X would not come back here, whoever has
+     * PMPI_X. */
+    if (above != NULL && mpiq_beside(above, names[i]) == NULL) tool[i] = mpiq_as_function(above);
   }
 }
 

@@ -1,7 +1,7 @@
 """allreduce and iallreduce. SPDX-License-Identifier: Apache-2.0"""
 import ctypes
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -85,37 +85,49 @@ def with_info(words: Mapping[str, str], call: Any) -> int:
         info.Free()
 
 
-class _Prepared:
-    """The arguments of a call. An array that cannot be used is raised here, after the other ranks have got their error."""
+@contextmanager
+def telling(refuse: Callable[[], object]) -> Iterator[None]:
+    """Around all that a rank does before the library's call. What is raised there, whatever it is, goes to the caller after the other
+    ranks have got an error that names this rank. They do not wait for ever.
 
-    def __init__(self, x: Any, out: Any, comm: Any, words: Words) -> None:
+    refuse: makes a call that no rank can make, such as one with a negative count, and without info.
+    """
+    try:
+        yield
+    except Exception:
+        refuse()
+        raise
+
+
+class _Prepared:
+    """The arguments of a call. words: makes those of the info."""
+
+    def __init__(self, x: Any, out: Any, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
-        self._comm, self._sum, self._words = handle_of(communicator(comm)), handle_of(MPI.SUM), words
+        self._comm, self._sum = handle_of(communicator(comm)), handle_of(MPI.SUM)
         self._finish: Any = lambda result: _arrays.for_user(x, out, result)
-        try:
+        with telling(self._refuse):
+            self._words = words()
             self._out = _arrays.empty_like(x, "x") if out is None else out
             self._source, self._target, in_place = _arrays.pair(x, self._out)
-        except TypeError:
-            self._tell_the_others()
-            raise
-        stream = self._source.stream if self._source.stream is not None else self._target.stream
-        if stream is not None:
-            words["stream"] = hex(stream)
-        self._send = int(MPI.IN_PLACE) if in_place else self._source.address
-        self.keep: object = self._source.owner, self._target.owner  # while the library uses them
+            stream = self._source.stream if self._source.stream is not None else self._target.stream
+            if stream is not None:
+                self._words["stream"] = hex(stream)
+            self._send = int(MPI.IN_PLACE) if in_place else self._source.address
+            self.keep: object = self._source.owner, self._target.owner  # while the library uses them
 
     def run(self, function: Any, *after: Any) -> int:
-        return with_info(self._words, lambda info: function(self._send, self._target.address, self._target.count,
-                                                            datatype(self._target.element), self._sum, self._comm, info, *after))
+        with telling(self._refuse):
+            return with_info(self._words, lambda info: function(self._send, self._target.address, self._target.count,
+                                                                datatype(self._target.element), self._sum, self._comm, info, *after))
 
     def result(self) -> Any:
         if self._finish is not None:
             self._out, self._finish = self._finish(self._out), None
         return self._out
 
-    def _tell_the_others(self) -> None:
-        """A call that no rank can make: the other ranks get an error that names this one, and do not wait for ever."""
-        with_info(self._words, lambda info: library().functions.MPIQ_Allreduce(None, None, -1, datatype("f32"), self._sum, self._comm, info))
+    def _refuse(self) -> None:
+        with_info({}, lambda info: library().functions.MPIQ_Allreduce(None, None, -1, datatype("f32"), self._sum, self._comm, info))
 
 
 def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
@@ -135,14 +147,14 @@ def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     skip: this rank sends nothing, if the method's memory rule allows it.
     op: "sum", or "avg" for the mean: the sum divided by the number of ranks. A key may serve both.
 
-    Raises Error on all ranks if their calls differ or the library cannot make the call. Raises TypeError for an array that cannot
-    be used in place; the other ranks get an Error. Other threads run while the call waits.
+    Raises Error on all ranks if their calls differ or the library cannot make the call. Raises TypeError for an argument that cannot
+    be used, such as an array that cannot be used in place; the other ranks get an Error. Other threads run while the call waits.
     """
-    return allreduce_by(words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op), x, out, comm)
+    return allreduce_by(lambda: words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op), x, out, comm)
 
 
-def allreduce_by(words: Words, x: Any, out: Any, comm: Any) -> Any:
-    """allreduce with the info keys of words_of."""
+def allreduce_by(words: Callable[[], Words], x: Any, out: Any, comm: Any) -> Any:
+    """allreduce with the info keys that words() gives."""
     functions = library().functions
     prepared = _Prepared(x, out, comm, words)
     check(prepared.run(functions.MPIQ_Allreduce))
@@ -190,9 +202,8 @@ def iallreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None 
 
     The library has no thread: calls go on while a rank is in one of its functions, so test() now and then.
     """
-    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op)
     functions = library().functions
-    prepared = _Prepared(x, out, comm, words)
+    prepared = _Prepared(x, out, comm, lambda: words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op))
     handle = ctypes.c_void_p()
     check(prepared.run(functions.MPIQ_Iallreduce, ctypes.byref(handle)))
     return Request(handle, prepared)

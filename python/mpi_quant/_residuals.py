@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpi_quant import _arrays
+from mpi_quant._call import telling
 from mpi_quant._library import Handle, check, communicator, datatype, handle_of, library
 
 Array = np.ndarray[Any, Any]
@@ -68,8 +69,11 @@ class Residuals(Mapping[str, Array]):
         All results of the key so far and this one add up to the exact sum of the inputs, up to rounding. The residuals are then zero.
         Raises Error on all ranks if they differ, or if the key belongs to another count or type.
         """
-        vector = _arrays.vector(out, "out", writable=True)
-        check(library().functions.MPIQ_Residual_flush(vector.address, vector.count, datatype(vector.element), self._handle, _bytes(key)))
+        function = library().functions.MPIQ_Residual_flush
+        with telling(lambda: function(None, -1, datatype("f32"), self._handle, None)):
+            vector = _arrays.vector(out, "out", writable=True)
+            code = function(vector.address, vector.count, datatype(vector.element), self._handle, _bytes(key))
+        check(code)
         return out
 
     def reset(self, key: str | None = None) -> None:
@@ -101,7 +105,7 @@ class Residuals(Mapping[str, Array]):
         own, wrong = None, ""
         try:
             own = _own_state([state] if isinstance(state, Mapping) else list(state), self._comm.Get_rank(), self._comm.Get_size())
-        except (KeyError, ValueError, TypeError) as error:
+        except Exception as error:  # whatever a state of the caller raises
             wrong = f"rank {self._comm.Get_rank()}: {error if isinstance(error, ValueError) else repr(error)}"
         problems = [text for text in self._comm.allgather(wrong) if text]  # or the others would wait for this rank for ever
         if own is None or problems:
@@ -110,15 +114,18 @@ class Residuals(Mapping[str, Array]):
 
     def _put(self, keys: dict[str, Any]) -> None:
         kind = residual_type(library().handle)
+        function = library().functions.MPIQ_Residual_put
         items, kept = (kind * max(len(keys), 1))(), []
         items[0].size = ctypes.sizeof(kind)
-        for item, (key, saved) in zip(items, sorted(keys.items())):
-            item.key = key.encode()
-            for name in _MEMBERS:
-                setattr(item, name, saved[name].encode() if name == "element" else saved[name])
-            kept.append(np.ascontiguousarray(saved["data"], np.float64 if saved["element"] == "f64" else np.float32))
-        buffers = (ctypes.c_void_p * max(len(kept), 1))(*(array.ctypes.data for array in kept))
-        check(library().functions.MPIQ_Residual_put(self._handle, len(keys), items, buffers))
+        with telling(lambda: function(self._handle, -1, None, None)):
+            for item, (key, saved) in zip(items, sorted(keys.items())):
+                item.key = key.encode()
+                for name in _MEMBERS:
+                    setattr(item, name, saved[name].encode() if name == "element" else saved[name])
+                kept.append(np.ascontiguousarray(saved["data"], np.float64 if saved["element"] == "f64" else np.float32))
+            buffers = (ctypes.c_void_p * max(len(kept), 1))(*(array.ctypes.data for array in kept))
+            code = function(self._handle, len(keys), items, buffers)
+        check(code)
 
 
 def _own_state(states: list[Mapping[str, Any]], rank: int, ranks: int) -> dict[str, Any]:

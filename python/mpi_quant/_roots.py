@@ -4,48 +4,53 @@ from collections.abc import Callable
 from typing import Any
 
 from mpi_quant import _arrays
-from mpi_quant._call import Words, with_info, words_of
+from mpi_quant._call import Words, telling, with_info, words_of
 from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
 class _Rooted:
     """A call with a root."""
 
-    def __init__(self, root: int, comm: Any, words: Words) -> None:
+    def __init__(self, root: int, comm: Any) -> None:
         from mpi4py import MPI
-        self._comm, self._words, self._root, self._sum = communicator(comm), words, root, handle_of(MPI.SUM)
+        self._comm, self._root, self._sum = communicator(comm), root, handle_of(MPI.SUM)
+        self._words: Words = {}
         self._handle, self._functions = handle_of(self._comm), library().functions
 
     def is_root(self) -> bool:
         return bool(self._comm.Get_rank() == self._root)
 
-    def prepare(self, make: Callable[[], tuple[_arrays.Vector, ...]]) -> tuple[_arrays.Vector, ...]:
-        """The arrays as C sees them. Where they cannot be used, the other ranks get their error first."""
-        try:
+    def prepare(self, make: Callable[[], tuple[_arrays.Vector, ...]], words: Callable[[], Words]) -> tuple[_arrays.Vector, ...]:
+        """The arrays as C sees them. words: makes those of the info."""
+        with telling(self._refuse):
             if not hasattr(self._root, "__index__"):
                 raise TypeError(f"root is {self._root!r}: the number of a rank is needed")
             self._root = operator.index(self._root)
-            vectors = make()
-        except TypeError:
-            self._root = 0
-            self.run(None, None, -1, "f32")
-            raise
-        streams = [vector.stream for vector in vectors if vector.stream is not None]
-        if streams:
-            self._words["stream"] = hex(streams[0])
+            vectors, made = make(), words()
+            streams = [hex(vector.stream) for vector in vectors if vector.stream is not None]
+            self._words = {**made, "stream": streams[0]} if streams else made
         return vectors
 
     def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+        """An error code."""
+        with telling(self._refuse):
+            return self._call(send, receive, count, element)
+
+    def _refuse(self) -> None:
+        self._root, self._words = 0, {}
+        self._call(None, None, -1, "f32")
+
+    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
         raise NotImplementedError
 
 
 class _Bcast(_Rooted):
-    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
         return with_info(self._words, lambda info: self._functions.MPIQ_Bcast(receive, count, datatype(element), self._root, self._handle, info))
 
 
 class _Reduce(_Rooted):
-    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
         return with_info(self._words, lambda info: self._functions.MPIQ_Reduce(
             send, receive, count, datatype(element), self._sum, self._root, self._handle, info))
 
@@ -58,8 +63,9 @@ def bcast(x: Any, *, root: int = 0, comm: Any = None, method: str | None = None,
     root: the rank that has the vector. The other arguments, and errors, are those of allreduce.
     key: the root keeps a residual. That is right for differences, and wrong for values such as weights.
     """
-    call = _Bcast(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
-    [buffer] = call.prepare(lambda: (_arrays.vector(x, "x", writable=True),))
+    call = _Bcast(root, comm)
+    [buffer] = call.prepare(lambda: (_arrays.vector(x, "x", writable=True),),
+                            lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed))
     check(call.run(None, buffer.address, buffer.count, buffer.element))
     return x
 
@@ -72,7 +78,7 @@ def reduce(x: Any, out: Any = None, *, root: int = 0, comm: Any = None, method: 
     The other arguments, and errors, are those of allreduce.
     """
     from mpi4py import MPI
-    call = _Reduce(root, comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
+    call = _Reduce(root, comm)
     result = out
 
     def vectors() -> tuple[_arrays.Vector, ...]:
@@ -83,7 +89,7 @@ def reduce(x: Any, out: Any = None, *, root: int = 0, comm: Any = None, method: 
         source, target, _ = _arrays.pair(x, result)
         return source, target
 
-    source, *targets = call.prepare(vectors)
+    source, *targets = call.prepare(vectors, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
     if not targets:
         check(call.run(source.address, None, source.count, source.element))
         return None

@@ -1,21 +1,21 @@
 """allreduce_group: the sums of several vectors by one call. SPDX-License-Identifier: Apache-2.0"""
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mpi_quant import _arrays
-from mpi_quant._call import Words, with_info, words_of
+from mpi_quant._call import Words, telling, with_info, words_of
 from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
 class _Group:
-    """The arguments of a call. What cannot be used is raised here, after the other ranks have got their error."""
+    """The arguments of a call. words: makes those of the info."""
 
-    def __init__(self, arrays: Iterable[Any], out: Iterable[Any] | None, keys: Iterable[str] | None, comm: Any, words: Words) -> None:
+    def __init__(self, arrays: Iterable[Any], out: Iterable[Any] | None, keys: Iterable[str] | None, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
-        self._comm, self._sum, self._words = handle_of(communicator(comm)), handle_of(MPI.SUM), words
-        self._in_place = int(MPI.IN_PLACE)
-        try:
+        self._comm, self._sum, self._in_place = handle_of(communicator(comm)), handle_of(MPI.SUM), int(MPI.IN_PLACE)
+        with telling(self._refuse):
+            self._words = words()
             self.arrays = list(arrays)
             self._keys = None if keys is None else _texts(keys, len(self.arrays))
             self.results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(self.arrays)] if out is None else list(out)
@@ -25,22 +25,20 @@ class _Group:
             elements = sorted({source.element for source, _, _ in self._pairs})
             if len(elements) > 1:
                 raise TypeError(f"arrays have elements of several types, {', '.join(elements)}: make a call for each type")
-        except Exception:  # whatever a caller's iterator raises
-            self._call(-1, None, None, None, "f32")
-            raise
-        self._element = elements[0] if elements else "f32"
+            self._element = elements[0] if elements else "f32"
 
     def run(self) -> int:
         n = len(self._pairs)
-        sources = (ctypes.c_void_p * n)(*(self._in_place if same else source.address for source, _, same in self._pairs))
-        targets = (ctypes.c_void_p * n)(*(target.address for _, target, _ in self._pairs))
-        counts = (ctypes.c_int64 * n)(*(target.count for _, target, _ in self._pairs))
-        return self._call(n, sources, targets, counts, self._element)
+        with telling(self._refuse):
+            sources = (ctypes.c_void_p * n)(*(self._in_place if same else source.address for source, _, same in self._pairs))
+            targets = (ctypes.c_void_p * n)(*(target.address for _, target, _ in self._pairs))
+            counts = (ctypes.c_int64 * n)(*(target.count for _, target, _ in self._pairs))
+            return with_info(self._words, lambda info: library().functions.MPIQ_Allreduce_group(
+                n, sources, targets, counts, self._keys, datatype(self._element), self._sum, self._comm, info))
 
-    def _call(self, n: int, sources: Any, targets: Any, counts: Any, element: str) -> int:
-        keys = self._keys if n > 0 else None
-        return with_info(self._words, lambda info: library().functions.MPIQ_Allreduce_group(
-            n, sources, targets, counts, keys, datatype(element), self._sum, self._comm, info))
+    def _refuse(self) -> None:
+        with_info({}, lambda info: library().functions.MPIQ_Allreduce_group(
+            -1, None, None, None, None, datatype("f32"), self._sum, self._comm, info))
 
 
 def _texts(keys: Iterable[str], n: int) -> Any:
@@ -68,7 +66,6 @@ def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, 
 
     Errors are those of allreduce.
     """
-    words = words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op)
-    group = _Group(arrays, out, keys, comm, words)
+    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
     check(group.run())
     return [_arrays.for_user(x, out, result) for x, result in zip(group.arrays, group.results)]

@@ -1,5 +1,7 @@
 """Sums of sparse vectors: lists of indices with a value, or a row of values, for each. SPDX-License-Identifier: Apache-2.0"""
 import ctypes
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,20 +63,19 @@ def sparse_allreduce(index: Any, value: Any, wanted: Any = None, *, op: str = "s
     Returns an array of shape (len(wanted), ...). An index that no rank has gives 0 (min: Inf, max: -Inf).
     Raises Error on all ranks if ranks differ in row size, type, op or options, or if a list cannot be used.
     """
-    words = _words(timeout, indices="sorted" if ascending else "any", **({} if key is None else {"key": key}))
-    comm_handle, op_handle = handle_of(communicator(comm)), _operation(op)
-    function = library().functions.MPIQ_Sparse_allreduce
-    try:
+    handle, function = handle_of(communicator(comm)), library().functions.MPIQ_Sparse_allreduce
+    with _call.telling(lambda: _call.with_info({}, lambda info: function(
+            -1, None, None, 0, None, None, 1, datatype("f32"), _operation("sum"), handle, info))):
+        words = _words(timeout, indices="sorted" if ascending else "any", **({} if key is None else {"key": key}))
+        op_handle = _operation(op)
         index = _indices(index, "index")
         value = _values(value, index)
         wanted = index if wanted is None else _indices(wanted, "wanted")
-    except TypeError:  # a call that no rank can make: the others get an error, and do not wait for ever
-        _call.with_info(words, lambda info: function(-1, None, None, 0, None, None, 1, datatype("f32"), op_handle, comm_handle, info))
-        raise
-    found = np.empty((wanted.size, *value.shape[1:]), value.dtype)
-    check(_call.with_info(words, lambda info: function(
-        index.size, index.ctypes.data, value.ctypes.data, wanted.size, wanted.ctypes.data, found.ctypes.data, _stride(value),
-        _datatype(value), op_handle, comm_handle, info)))
+        found = np.empty((wanted.size, *value.shape[1:]), value.dtype)
+        code = _call.with_info(words, lambda info: function(
+            index.size, index.ctypes.data, value.ctypes.data, wanted.size, wanted.ctypes.data, found.ctypes.data, _stride(value),
+            _datatype(value), op_handle, handle, info))
+    check(code)
     return found
 
 
@@ -88,27 +89,34 @@ def sparse_union(index: Any, value: Any, size: int, *, dense: bool = False, op: 
     Returns (indices, values), the indices ascending; if dense, the array alone.
     Raises Error on all ranks as sparse_allreduce does.
     """
-    words = _words(timeout, indices="any", algorithm=algorithm)
-    comm, op_handle = communicator(comm), _operation(op)
-    function = library().functions.MPIQ_Sparse_allreduce_union
-    wrong = None
+    return _union(lambda: (index, value, size), dense, op, comm, algorithm, timeout)
+
+
+def _union(vectors: Callable[[], tuple[Any, Any, int]], dense: bool, op: str, comm: Any, algorithm: str, timeout: float | None) -> Any:
+    """sparse_union of the indices, the values and the size that vectors() gives."""
+    comm, function = communicator(comm), library().functions.MPIQ_Sparse_allreduce_union
+    handle, wrong, entries = handle_of(comm), None, 0
     try:
+        words, op_handle = _words(timeout, indices="any", algorithm=algorithm), _operation(op)
+        index, value, size = vectors()
         index = _indices(index, "index")
-        value = _values(value, index)
-    except TypeError as error:
+        value, size = _values(value, index), operator.index(size)
+        entries = index.size
+    except Exception as error:  # which the other ranks learn of below
         wrong = error
-    # The entries of the result are at most those of all lists.
-    room = size if dense else min(size, comm.allreduce(0 if wrong else index.size))
-    if wrong:  # a call that no rank can make: the others get an error, and do not wait for ever
-        _call.with_info(words, lambda info: function(-1, None, None, size, room, None, None, None, 1, datatype("f32"), op_handle,
-                                                     handle_of(comm), info))
-        raise wrong
-    indices = np.empty(0 if dense else room, np.int64)
-    found = np.empty((room, *value.shape[1:]), value.dtype)
-    count = ctypes.c_int64()
-    check(_call.with_info(words, lambda info: function(
-        index.size, index.ctypes.data, value.ctypes.data, size, room, None if dense else indices.ctypes.data, found.ctypes.data,
-        ctypes.byref(count), _stride(value), _datatype(value), op_handle, handle_of(comm), info)))
+    room = comm.allreduce(entries)  # the entries of the result are at most those of all lists
+    with _call.telling(lambda: _call.with_info({}, lambda info: function(
+            -1, None, None, 0, 0, None, None, None, 1, datatype("f32"), _operation("sum"), handle, info))):
+        if wrong is not None:
+            raise wrong
+        room = size if dense else min(size, room)
+        indices = np.empty(0 if dense else room, np.int64)
+        found = np.empty((room, *value.shape[1:]), value.dtype)
+        count = ctypes.c_int64()
+        code = _call.with_info(words, lambda info: function(
+            index.size, index.ctypes.data, value.ctypes.data, size, room, None if dense else indices.ctypes.data, found.ctypes.data,
+            ctypes.byref(count), _stride(value), _datatype(value), op_handle, handle, info))
+    check(code)
     return found if dense else (indices[:count.value].copy(), found[:count.value].copy())
 
 
@@ -117,8 +125,15 @@ def sparse_sum(matrix: Any, *, comm: Any = None) -> Any:
 
     Returns a matrix of the class of `matrix` on every rank. Entries that cancel stay, as zeros.
     """
-    entries = matrix.tocoo()
-    rows, columns = (int(size) for size in matrix.shape)
-    index, value = sparse_union(entries.row.astype(np.int64) * columns + entries.col, entries.data, rows * columns, comm=comm)
+    entries: Any = None
+    columns = 0
+
+    def lists() -> tuple[Any, Any, int]:
+        nonlocal entries, columns
+        entries = matrix.tocoo()
+        rows, columns = (int(size) for size in matrix.shape)
+        return entries.row.astype(np.int64) * columns + entries.col, entries.data, rows * columns
+
+    index, value = _union(lists, False, "sum", comm, "auto", None)
     total = type(entries)((value, (index // max(columns, 1), index % max(columns, 1))), shape=matrix.shape)
     return total.asformat(matrix.format)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mpi_quant._arrays import BYTES
+from mpi_quant._call import telling
 from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 EXACT_MODES = ("", "policy differs between ranks", "incompatible versions", "no communicator left")
@@ -14,7 +15,10 @@ def set_policy(rules: str | None, comm: Any = None) -> None:
 
     Raises Error on all ranks if the rules cannot be parsed or differ between ranks.
     """
-    check(library().functions.MPIQ_Comm_set_policy(handle_of(communicator(comm)), None if rules is None else rules.encode()))
+    handle, function = handle_of(communicator(comm)), library().functions.MPIQ_Comm_set_policy
+    with telling(lambda: function(handle, b"rules that cannot be used")):
+        code = function(handle, None if rules is None else rules.encode())
+    check(code)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,6 @@ def allreduce(x: Any, *, comm: Any = None, method: str | None = None, error: flo
     own, words = communicator(comm), _call.words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, op=op)
 
     def on_host(value: Any) -> Any:
-        return _call.allreduce_by(dict(words), np.asarray(value, order="C"), None, own)
+        return _call.allreduce_by(lambda: dict(words), np.asarray(value, order="C"), None, own)
 
     return io_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x, ordered=True)

@@ -89,6 +89,29 @@ TEST_F(Group, methods_and_keys_of_one_vector_are_errors_on_all_ranks) {
   EXPECT_EQ(call("mpiq_seed", "3"), MPI_SUCCESS);
 }
 
+// Also on one rank, where nothing is compressed.
+TEST_F(Group, a_rule_that_names_a_method_of_one_vector_is_an_error_on_all_ranks) {
+  std::vector<float> x(1000, 1.0F);
+  void* out[]{x.data(), x.data() + 500};
+  const MPI_Count counts[]{500, 500};
+  const char* keys[]{"a", "b"};
+  const auto call = [&](MPI_Info info) {
+    return MPIQ_Allreduce_group(2, nullptr, out, counts, keys, MPI_FLOAT, MPI_SUM, comm, info);
+  };
+  ASSERT_EQ(MPIQ_Comm_set_policy(comm, "0-2K: mpi; 2K-: topk memory=ef21"), MPI_SUCCESS);
+  expect_error_everywhere(call(MPI_INFO_NULL), "memory=ef21 keeps estimates of one vector");
+  EXPECT_EQ(call(Info{{"mpiq_method", "mpi"}}), MPI_SUCCESS) << "the rule is not asked";
+  for (const kernels::Codec& codec : kernels::codecs()) {
+    if (!measures(codec)) continue;
+    ASSERT_EQ(MPIQ_Comm_set_policy(comm, (": " + std::string(codec.name)).c_str()), MPI_SUCCESS);
+    expect_error_everywhere(call(MPI_INFO_NULL), "measures a vector");
+  }
+  for (const char* const rules : {"8K-: threshold; : bf16", "reduce_scatter: threshold", ": lowrank", ""}) {
+    ASSERT_EQ(MPIQ_Comm_set_policy(comm, rules), MPI_SUCCESS);
+    EXPECT_EQ(call(MPI_INFO_NULL), MPI_SUCCESS) << rules;
+  }
+}
+
 // MPI sums vectors of other types one by one, so a rank that failed at one would let the others wait.
 TEST_F(Group, vectors_of_other_types_without_a_place_are_errors_on_all_ranks) {
   const bool odd = rank == size - 1;

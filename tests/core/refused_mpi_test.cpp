@@ -6,6 +6,8 @@
 #include <mpi.h>
 
 #include <dlfcn.h>
+
+#include <cstdint>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -14,6 +16,7 @@
 namespace {
 bool refuses = false;  // on this rank
 int refused = 0, heard = 0;
+bool has_other_version = false, is_outside = false;  // this rank
 void hear(MPI_Comm*, int*, ...) { ++heard; }
 }  // namespace
 
@@ -27,6 +30,26 @@ extern "C" int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made
   PMPI_Comm_free(made);
   PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
   return MPI_ERR_OTHER;
+}
+
+// The first use of a communicator compares versions in the first pair of four words and their complements.
+extern "C" int PMPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype,
+                               MPI_Op op, MPI_Comm comm, MPI_Request* request) {
+  using Function = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*);
+  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "PMPI_Iallreduce"));
+  if (has_other_version && count == 8) {
+    auto* const words = static_cast<std::uint64_t*>(const_cast<void*>(sendbuf));
+    words[1] = ~++words[0];
+    has_other_version = false;
+  }
+  return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+
+extern "C" int PMPI_Initialized(int* flag) {
+  static const auto real = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_NEXT, "PMPI_Initialized"));
+  const int code = real(flag);
+  if (is_outside) *flag = 0;
+  return code;
 }
 
 namespace mq::test {
@@ -117,6 +140,38 @@ TEST_F(Refused, several_vectors_are_summed_by_mpi_unless_the_call_names_a_method
   expect_exact();
   refuses = false;
   MPI_Comm_free(&on);
+}
+
+// MPI would sum them one by one: ranks with different vectors would wait for each other for ever.
+TEST_F(Refused, several_vectors_are_an_error_if_ranks_have_other_versions_or_one_is_outside_mpi) {
+  const auto sums = [&](MPI_Comm on, bool odd) {
+    void* const vectors[]{x.data(), x.data() + 7000, x.data() + 15000};
+    const MPI_Count counts[]{odd ? 6000 : 7000, 8000, 5000};
+    return MPIQ_Allreduce_group(odd ? 2 : 3, nullptr, vectors, counts, nullptr, MPI_FLOAT, MPI_SUM, on,
+                                Info{{"mpiq_method", "int8"}});
+  };
+  const bool last = rank == size - 1;
+  MPI_Comm on = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &on);
+  MPI_Comm_set_errhandler(on, MPI_ERRORS_RETURN);
+  has_other_version = last;
+  for (int round = 0; round < 2; ++round) expect_error_everywhere(sums(on, last), "same version");
+  EXPECT_FALSE(has_other_version);
+  ASSERT_EQ(sum(on, MPI_INFO_NULL), MPI_SUCCESS);
+  expect_exact();
+  MPI_Comm_free(&on);
+  for (const bool all : {false, true}) {
+    MPI_Comm_dup(comm, &on);
+    MPI_Comm_set_errhandler(on, MPI_ERRORS_RETURN);
+    is_outside = all || last;
+    const int code = sums(on, last);
+    EXPECT_NE(code, MPI_SUCCESS);  // before MPI_Init errors have no texts
+    if (!is_outside) expect_error_everywhere(code, "another rank cannot use its");
+    is_outside = false;
+    ASSERT_EQ(sum(on, Info{{"mpiq_method", "raw"}}), MPI_SUCCESS);
+    expect_exact();
+    MPI_Comm_free(&on);
+  }
 }
 
 TEST_F(Refused, requests_half_types_and_sparse_reductions_are_errors_on_all_ranks) {

@@ -10,6 +10,8 @@ import unittest
 import numpy as np
 from mpi4py import MPI
 
+import mpi_quant
+
 WORLD = MPI.COMM_WORLD
 
 
@@ -35,7 +37,29 @@ def rendezvous():
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(WORLD.rank), WORLD_SIZE=str(WORLD.size))
 
 
+class Broken:
+    """Whatever is asked of it raises an error that no function of the package knows."""
+
+    def __getattr__(self, name):
+        raise LookupError("broken")
+
+    def __str__(self):
+        raise LookupError("broken")
+
+    __repr__ = __float__ = __index__ = __iter__ = __len__ = __array__ = __hash__ = __str__
+
+
 class OnAllRanks(unittest.TestCase):
+    def assert_last_raises(self, call, given, fine):
+        """call(given) on the last rank raises something else than mpi_quant's Error, and call(fine) on the other ranks an Error."""
+        last = WORLD.rank == WORLD.size - 1
+        try:
+            call(given if last else fine)
+        except Exception as error:
+            self.assertEqual(isinstance(error, mpi_quant.Error), not last, f"{type(error).__name__}: {error}")
+        else:
+            self.fail(f"{call} with {type(given).__name__} raised nothing")
+
     def assert_same_bits(self, array):
         """All ranks have the same."""
         self.assertEqual(len(set(WORLD.allgather(np.ascontiguousarray(array).tobytes()))), 1)

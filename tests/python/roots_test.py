@@ -2,7 +2,7 @@
 import unittest
 
 import numpy as np
-from common import WORLD, OnAllRanks, exact_sum, main, relative_error, vector
+from common import WORLD, Broken, OnAllRanks, exact_sum, main, relative_error, vector
 
 import mpi_quant as mq
 
@@ -69,6 +69,32 @@ class Reduce(OnAllRanks):
         x = vector(COUNT)
         with self.assertRaisesRegex(*((TypeError, "has shape") if WORLD.rank == 0 else (mq.Error, "rank 0|count"))):
             mq.reduce(x, np.zeros(COUNT - 1, np.float32), method="bf16")
+
+    def test_an_argument_of_one_rank_that_raises_is_an_error_of_all_ranks(self):
+        """Whatever it raises, and before MPI or the library has seen it."""
+        x, grid, lists = np.ones(100, np.float32), np.ones((WORLD.size, 50), np.float32), (np.arange(3), np.ones(3, np.float32))
+        calls = {"allreduce": lambda **words: mq.allreduce(x, **words), "reduce": lambda **words: mq.reduce(x, **words),
+                 "iallreduce": lambda **words: mq.iallreduce(x, **words).wait(), "bcast": lambda **words: mq.bcast(x.copy(), **words),
+                 "reduce_scatter": lambda **words: mq.reduce_scatter(grid, **words), "allgather": lambda **words: mq.allgather(x, **words)}
+        for name, call in calls.items():
+            for word, wrong, fine in (("method", 5, "bf16"), ("method", Broken(), None), ("seed", Broken(), 3), ("key", 5, "k"), ("error", Broken(), None),
+                                      ("method", "\ud800", "int8")):
+                with self.subTest(function=name, word=word):
+                    self.assert_last_raises(lambda value: call(**{word: value}), wrong, fine)  # pylint: disable=cell-var-from-loop
+        group = [x, x.copy()]
+        for word, wrong, fine in (("method", 5, "bf16"), ("seed", Broken(), 3)):
+            self.assert_last_raises(lambda value: mq.allreduce_group(group, **{word: value}), wrong, fine)  # pylint: disable=cell-var-from-loop
+        self.assert_last_raises(lambda value: mq.allreduce(value), Broken(), x)  # pylint: disable=unnecessary-lambda
+        self.assert_last_raises(lambda value: mq.allreduce(x, matrix=value), Broken(), (10, 10))
+        self.assert_last_raises(lambda value: mq.sparse_allreduce(*lists, op=value), Broken(), "sum")
+        self.assert_last_raises(lambda value: mq.sparse_allreduce(*lists, key=value), 5, "k")
+        self.assert_last_raises(lambda value: mq.sparse_union(*lists, 9, algorithm=value), 5, "auto")
+        self.assert_last_raises(lambda value: mq.sparse_union(*lists, value), Broken(), 9)
+        self.assert_last_raises(lambda value: mq.sparse_union(value, lists[1], 9), Broken(), lists[0])
+        self.assert_last_raises(mq.set_policy, 5, ": bf16")
+        self.assert_last_raises(lambda value: mq.residuals().flush(value, x), 5, "k")
+        self.assert_last_raises(lambda value: mq.residuals().flush("k", value), Broken(), x)
+        self.assertEqual(mq.allreduce(x, method="raw")[0], WORLD.size)
 
 
 if __name__ == "__main__":
