@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -343,12 +344,21 @@ SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network
 
 DenseResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates) {
   constexpr double kWorthTrying = 2;
+  // A rough time is off by far less than this, where ports have no bursts.
+  constexpr double kSurelySlower = 1.25;
   const std::vector<std::string_view> names = dense_algorithms(call.collective, call.ranks);
   const std::vector<double> seconds = rough_times(call, prices_of(call, network, rates));
-  const double least = *std::min_element(seconds.begin(), seconds.end());
+  std::vector<std::size_t> order(names.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return seconds[a] < seconds[b]; });
   DenseResult best;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (seconds[i] > kWorthTrying * least) continue;
+  for (const std::size_t i : order) {
+    if (seconds[i] > kWorthTrying * seconds[order.front()]) break;
+    // A ring of many ranks has so many messages that its simulation takes minutes.
+    if (!best.algorithm.empty() && network.burst_bytes == 0 &&
+        seconds[i] > kSurelySlower * best.simulated.last().end_s)
+      break;
     SimulatedResult found = simulate_dense(call, network, rates, names[i]);
     if (best.algorithm.empty() || !found.status.ok() || found.last().end_s < best.simulated.last().end_s)
       best = {std::move(found), names[i]};

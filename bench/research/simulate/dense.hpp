@@ -30,8 +30,10 @@ struct DenseResult {
 // the name of an allgather's, and halving_gather.
 std::vector<std::string_view> dense_algorithms(mq::Collective collective, int ranks);
 
-// By the algorithm that is the fastest for this call. Those that a model says take more than twice as long
-// as its best are not tried. The call's method is mpi. check() must have allowed it. Throws std::bad_alloc.
+// By the algorithm that is the fastest for this call. They are tried in the order of their times by a model.
+// Those that it says take more than twice as long as its best are not tried; nor, on a network without
+// bursts, those that it says take more than 1.25 times as long as the best that was simulated. The call's
+// method is mpi. check() must have allowed it. Throws std::bad_alloc.
 DenseResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates);
 // By this one.
 SimulatedResult simulate_dense(const SimulatedCall& call, const Network& network, const Rates& rates,

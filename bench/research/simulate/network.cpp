@@ -18,6 +18,7 @@ constexpr std::array kPresets{
     Preset{"lab-10gbit", "8us/10us/1.175GB/0us/2.5GB/122KiB", "the same at 10 Gbit/s"},
     Preset{"ethernet-10gbit", "20us/1us/10Gbit", "assumed: TCP through one switch"},
     Preset{"rdma-100gbit", "2us/0.3us/100Gbit", "assumed: kernel bypass, one switch"},
+    Preset{"rdma-400gbit", "2us/0.3us/400Gbit", "the same at 400 Gbit/s"},
 };
 
 struct Unit {
