@@ -91,6 +91,6 @@ def main(arguments):
                 path = os.path.join(folder, "-".join(filter(None, (stem, name, variant))))
                 shown.print(" ".join(fig.save(figure, rows, path, options.format)))
     except source_files.PROBLEMS as problem:
-        print(f"{command_line.program()}: {problem}", file=sys.stderr)
+        print(f"{command_line.program()}: {command_line.named(str(problem))}", file=sys.stderr)
         return 1
     return 0

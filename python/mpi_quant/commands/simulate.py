@@ -50,8 +50,8 @@ def parse_arguments(words):
     what.add_argument("--degrees", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="results of --sparse")
     what.add_argument("--model", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="simulated results")
     what.add_argument("--compare", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="measured results")
-    parser.add_argument("--training", metavar="NETS", type=nets, help=f"with --out: the sizes of the calls of a training step of some of {', '.join(training_step.NETS)}, which "
-                        f"mpiq plot scale makes a figure of, with the methods {', '.join(TRAINING_METHODS)}, those of them that the rates have, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
+    parser.add_argument("--training", metavar="NETS", type=nets, help=f"with --out: the sizes of the calls of a training step of some of {', '.join(training_step.NETS)}, for the plot "
+                        f"scale, with the methods {', '.join(TRAINING_METHODS)}, those of them that the rates have, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
     parser.add_argument("--links", help=f"networks [{','.join(LINKS)}]; with --compare the first")
     parser.add_argument("--ranks", help=f"with --out [{RANKS}]; with --sparse [{SPARSE_RANKS}], powers of 2")
     parser.add_argument("--fastest", action="store_true", help="with --compare: the fastest repetitions, for a machine that was shared [medians]")

@@ -119,14 +119,14 @@ def refuse(selection, name):
     """What a file lacks."""
     wanted = sorted(set(training_step.calls_of(training_step.NETS[name])))
     raise PlotError(f"{names_of(selection.results)}: a step of {name} has calls of {' and '.join(map(str, wanted))} bytes, and a figure has more than one "
-                    f"number of simulated ranks: scripts/simulate --training {name} --out DIR makes such files")
+                    f"number of simulated ranks: mpiq simulate --training {name} --out DIR makes such files")
 
 
 @plot("scale", lambda selection: bool(variants(selection)), variants=variants, read="""Ranks grow from left to right. Above: the time of a step, of the
 fastest dense algorithm as a thick line. Below: how many times faster than it a step is. In weak scaling a rank has the same work whatever their number;
 in strong scaling all ranks together have.""")
 def scale(selection, variant=""):
-    """The time of a training step against the number of simulated ranks, and the speed-up over the fastest dense algorithm (scripts/simulate --training)."""
+    """The time of a training step against the number of simulated ranks, and the speed-up over the fastest dense algorithm."""
     found = [variant] if variant else variants(selection)
     if not found:
         refuse(selection, next(iter(training_step.NETS)))
