@@ -35,6 +35,8 @@ def problems(figure):
         found += [f"'{a}' and '{b}' collide" for (a, one), (b, other) in itertools.combinations(labels, 2) if one.overlaps(other)]
         boxes += labels + [(axis.get_title(), axis.title.get_window_extent(renderer))]
         boxes += [(which.get_label_text(), which.get_tightbbox(renderer)) for which in (axis.xaxis, axis.yaxis) if which.get_label_text()]
+        for below in figure.legends:
+            found += ["the legend below covers a panel"] if below.get_window_extent(renderer).overlaps(axis.get_tightbbox(renderer)) else []
         legend = axis.get_legend()
         if legend:
             boxes.append(("a legend", legend.get_window_extent(renderer)))
@@ -44,6 +46,7 @@ def problems(figure):
             # Two curves that end at one height differ by rounding only.
             order = [round(known["".join(text.get_text().split())], 6) for text in legend.get_texts()]
             found += [f"the legend is in another order than the curves: {order}"] if order != sorted(order, reverse=True) else []
+    boxes += [("the legend below", legend.get_window_extent(renderer)) for legend in figure.legends]
     width, height = figure.bbox.size
     found += [f"'{name}' is cut off: {box.extents} of {width} x {height}" for name, box in boxes if min(box.x0, box.y0, width - box.x1, height - box.y1) < -1]
     return found

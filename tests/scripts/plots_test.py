@@ -26,7 +26,7 @@ from mpi_quant.commands import command_line
 from mpi_quant.figures import look
 from mpi_quant.figures.register import PLOTS
 from mpi_quant.figures.selection import Selection
-from mpi_quant.results import reader
+from mpi_quant.results import reader, training_step
 
 look.use_style()  # as the programs do
 KIB, MIB = 1 << 10, 1 << 20
@@ -85,10 +85,11 @@ class Drawn(InTemporaryFolder):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def draw(self, name, *arguments):
-        """Rows of the CSV of a plot. Every figure that a test makes is looked at, see setUp."""
+    def draw(self, name, *arguments, variant=None):
+        """Rows of the CSV of a plot, or of a variant of it. Every figure that a test makes is looked at, see setUp."""
         status, _, problem = self.run_program("plot", name, *arguments, "-o", self.path("out"), "--name", "f", "--format", "png")
         self.assertEqual((status, problem), (0, ""))
+        name = "-".join(filter(None, (name, variant)))
         self.assertGreater(os.path.getsize(self.path("out", f"f-{name}.png")), 5000)
         with open(self.path("out", f"f-{name}.csv"), encoding="utf-8") as file:
             return list(csv.DictReader(file))
@@ -184,6 +185,22 @@ class Plots(Drawn):
         rows = rows_over([2, 4, 8], "ranks", wire_bytes_max=MIB // 4)
         found = self.columns(self.draw("scaling-sent", self.file(rows)), "bytes", "method", "ranks", "wire_bytes_max")
         self.assertEqual([f for f in found if f[1] == "onebit"], [(MIB, "onebit", ranks, MIB // 4) for ranks in (2, 4, 8)])
+
+    def test_scale(self):
+        """A step of resnet50: 7 calls, the first of which begins when the backward pass has made 16 MiB."""
+        net = training_step.NETS["resnet50"]
+        rows = [row for size in set(training_step.calls_of(net)) for row in
+                rows_over([16, 64], "ranks", (("mpi", 1.0), ("onebit", 0.25)), bytes=size, status="simulated", sync="none", reps=1, link="sim:a")]
+        for number, row in enumerate(rows):
+            row["key"] = str(number)
+        found = self.columns(self.draw("scale", self.file(rows), variant="resnet50-strong"), "method", "ranks", "t_step_s", "speedup")
+        def step(ranks, call):
+            return net.flop * net.samples * 256 / ranks / 1e14 * (1 + 2 * 16 * MIB / net.bytes) / 3 + 7 * call
+        for method, ranks, took, speedup in found:
+            call = 1 if method == "dense/fastest" else 0.25
+            self.assertAlmostEqual(took, step(ranks, call), places=6)
+            self.assertAlmostEqual(speedup, step(ranks, 1) / step(ranks, call), places=6)
+        self.assertEqual(len(found), 6)
 
     def test_simulated_rows_are_drawn_as_such_and_beside_measured_ones_by_two_plots_only(self):
         rows = rows_over([2, 4], "ranks", status="simulated")
@@ -330,7 +347,8 @@ class Register(Drawn):
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
         reasons = {"paper": "no row is of a matrix",
-                   "phases": "phases", "scaling": "more than one number of ranks", "scaling-sent": "more than one number of ranks", "distribution": "no samples",
+                   "phases": "phases", "scaling": "more than one number of ranks", "scaling-sent": "more than one number of ranks",
+                   "scale": "scripts/simulate --training resnet50", "distribution": "no samples",
                    "launches": "more than one launch", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution",
                    "roofline": "kernels.json",

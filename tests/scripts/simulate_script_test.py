@@ -216,6 +216,18 @@ class Script(WithFiles):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(sorted(os.listdir(self.path("out"))), ["simulated-lab-1gbit.h5", "simulated-rdma-100gbit.h5"])
 
+    def test_simulates_the_calls_of_a_training_step(self):
+        done = self.run_script("--out", self.path("out"), "--training", "resnet50", "--links", "rdma-400gbit", "--ranks", "2,3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        points = points_of(self.path("out", "training-rdma-400gbit.h5"))
+        self.assertEqual((set(points["bytes"]), set(points["method"])), ({16 << 20, 102_228_128 % (16 << 20)}, {b"mpi", b"bf16", b"onebit"}),
+                         "the rates have no int8")
+        for words, reason in ((("--training", "vgg"), "no net vgg"), (("--training", "gpt2", "--sizes", "1M"), "without --sizes"),
+                              (("--training", "gpt2", "--rates", SMALL), "not what mpiq-kernels writes")):
+            done = self.run_script("--out", self.path("none"), *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(reason, done.stderr)
+
     def test_simulates_another_collective_and_compares_with_measured_files_of_it(self):
         done = self.run_script("--out", self.path("out"), "--collective", "allgather", "--links", "lab-1gbit", "--ranks", "2", "--sizes", "64K")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

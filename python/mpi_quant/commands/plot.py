@@ -3,14 +3,16 @@
 To add a plot: a file in mpi_quant/figures/plots/ with one function that draws one figure, with one line @plot above it.
 """
 import argparse
+import math
 import os
 import sys
 
 from mpi_quant.commands import command_line, progress
-from mpi_quant.figures import look as fig, source_files
+from mpi_quant.figures import look as fig, printed, source_files
 from mpi_quant.figures import plots  # noqa: F401  registers them
 from mpi_quant.figures.register import PLOTS
 from mpi_quant.figures.selection import BEST_DENSE, PlotError, Selection
+from mpi_quant.results import training_step
 
 
 def parse(arguments):
@@ -29,12 +31,22 @@ def parse(arguments):
                         ", the fastest of the MPI library's own algorithms at each point [that of the measurement]")
     parser.add_argument("--format", default="png,pdf", help="comma list [%(default)s]; the CSV is always written")
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
+    parser.add_argument("--paper", nargs="?", choices=tuple(printed.WIDTHS), const="page", help="for a paper: the panels in one row, one legend below, no title "
+                        f"and no footnote, which go to NAME-<plot>.txt; column: {printed.WIDTHS['column']} inches wide, page: {printed.WIDTHS['page']} [page]")
+    parser.add_argument("--width", type=float, metavar="INCHES", help="as --paper, with another width")
+    parser.add_argument("--flops", type=float, default=training_step.FLOPS, metavar="N", help="of scale: floating-point operations that a rank makes a second [%(default)g]")
     options = parser.parse_intermixed_args(arguments)
     if options.what not in PLOTS and options.what != "all":
         if not options.what.endswith((".h5", ".json", ".csv")):
             parser.error(f"no plot '{options.what}': {', '.join(PLOTS)} or all")
         options.files.insert(0, options.what)
         options.what = "all"
+    if options.paper and options.width is None:
+        options.width = printed.WIDTHS[options.paper]
+    if options.width is not None and not printed.NARROWEST <= options.width <= printed.WIDEST:
+        parser.error(f"--width {options.width:g}: {printed.NARROWEST:g} to {printed.WIDEST:g} inches")
+    if not 0 < options.flops < math.inf:
+        parser.error(f"--flops {options.flops:g}: a positive number")
     options.format = options.format.split(",")
     if not options.files:
         parser.error("which files?")
@@ -46,8 +58,11 @@ def parse(arguments):
 def read(options):
     """The kind of source that plots take -> the source."""
     both = options.what != "all" and PLOTS[options.what].both
-    return source_files.read(options.files, lambda results: Selection(results, options.where, options.title, options.baseline, both),
-                             options.title)
+    sources = source_files.read(options.files, lambda results: Selection(results, options.where, options.title, options.baseline, both),
+                                options.title)
+    if "results" in sources:
+        sources["results"].flops = options.flops
+    return sources
 
 
 TAKES = {"kernels": "kernels.json (mpiq-kernels)", "training": "TRAIN.csv (mpiq-train)", "quality": "QUALITY.csv (mpiq-quality)",
@@ -55,27 +70,27 @@ TAKES = {"kernels": "kernels.json (mpiq-kernels)", "training": "TRAIN.csv (mpiq-
 
 
 def chosen(what, sources):
-    """The names of the plots to draw."""
-    if what == "all":
-        return [n for n, p in PLOTS.items() if p.takes in sources and p.applies(sources[p.takes])]
-    if PLOTS[what].takes not in sources:
+    """The names of the plots to draw, and the variants of each."""
+    if what != "all" and PLOTS[what].takes not in sources:
         raise PlotError(f"{what} takes {TAKES[PLOTS[what].takes]}")
-    return [what]
+    names = [what] if what != "all" else [n for n, p in PLOTS.items() if p.takes in sources and p.applies(sources[p.takes])]
+    return [(name, variant) for name in names for variant in PLOTS[name].variants(sources[PLOTS[name].takes]) or [""]]
 
 
 def main(arguments):
     options = parse(arguments)
-    fig.use_style()
+    fig.use_style(options.width)
     try:
         with progress.Line("reads the files"):
             sources = read(options)
         stem = options.name or "+".join(os.path.splitext(os.path.basename(path))[0] for path in options.files)
         folder = options.out if options.out is not None else os.path.dirname(options.files[0])
         with progress.Line() as shown:
-            for name in shown.each("figure", chosen(options.what, sources)):
-                figure, rows = PLOTS[name](sources[PLOTS[name].takes])
-                shown.print(" ".join(fig.save(figure, rows, os.path.join(folder, f"{stem}-{name}"), options.format)))
+            for name, variant in shown.each("figure", chosen(options.what, sources)):
+                figure, rows = PLOTS[name](sources[PLOTS[name].takes], *[variant] * bool(variant))
+                path = os.path.join(folder, "-".join(filter(None, (stem, name, variant))))
+                shown.print(" ".join(fig.save(figure, rows, path, options.format)))
     except source_files.PROBLEMS as problem:
-        print(f"{command_line.program()}: {problem}", file=sys.stderr)
+        print(f"{command_line.program()}: {command_line.named(str(problem))}", file=sys.stderr)
         return 1
     return 0

@@ -2,7 +2,7 @@
 
 With --sparse DIR: writes DIR/sparse-<link>-<ranks>.h5, of sparse vectors with many degrees of Kylix. With --degrees FILE.h5...: prints which
 degrees are fastest in such files, as a table in Markdown. With --model FILE.h5...: prints how far the library's model of time is off simulated files, as a table in Markdown.
-With --out DIR: writes DIR/simulated-<link>.h5, of another collective than allreduce DIR/simulated-<collective>-<link>.h5, for each link of
+With --out DIR: writes DIR/simulated-<link>.h5, of another collective than allreduce DIR/simulated-<collective>-<link>.h5, of calls of training steps DIR/training-<link>.h5, for each link of
 mpiq-simulate's names that is asked for; a file that is there goes on where it ended. With --compare FILE.h5...: simulates the points of measured files of one network and prints how far
 off the simulation is, as a table in Markdown. `mpi` of two ranks is compared with the simulated raw/recursive_doubling. Methods that the rates
 do not have are left out. Builds nothing. Exits 0, 1 (a simulation failed) or 2 (usage)."""
@@ -18,7 +18,7 @@ import tempfile
 from mpi_quant import _places
 from mpi_quant.commands import command_line
 from mpi_quant.figures.register import good
-from mpi_quant.results import reader
+from mpi_quant.results import reader, training_step
 from mpi_quant.results.schema import ALLREDUCE, PARTED, SIMULATED
 
 LINKS = ("lab-1gbit", "lab-10gbit", "rdma-100gbit")
@@ -32,6 +32,8 @@ MOST_LAYERS = 4  # of the degrees that are tried, beside those of 2 alone
 # be faster still.
 BEST_DENSE = "mpi,raw/direct,raw/grid"
 METHODS = f"{BEST_DENSE},bf16,onebit,topk"
+# The calls of training steps, for the plot `scale`.
+TRAINING_LINKS, TRAINING_RANKS, TRAINING_METHODS = "ethernet-10gbit,rdma-100gbit,rdma-400gbit", "16,64,256,1024", ("mpi", "bf16", "int8", "onebit")
 METHODS_OF_PARTED = "mpi,bf16,onebit,topk"  # of all collectives but an allreduce, whose plans no method names
 # What stands for mpi in --compare. At two ranks every dense algorithm sends the same bytes, and the networks of the presets were fitted to
 # this one.
@@ -48,13 +50,15 @@ def parse_arguments(words):
     what.add_argument("--degrees", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="results of --sparse")
     what.add_argument("--model", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="simulated results")
     what.add_argument("--compare", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="measured results")
-    parser.add_argument("--links", default=",".join(LINKS), help=f"networks [{','.join(LINKS)}]; with --compare the first")
+    parser.add_argument("--training", metavar="NETS", type=nets, help=f"with --out: the sizes of the calls of a training step of some of {', '.join(training_step.NETS)}, for the plot "
+                        f"scale, with the methods {', '.join(TRAINING_METHODS)}, those of them that the rates have, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
+    parser.add_argument("--links", help=f"networks [{','.join(LINKS)}]; with --compare the first")
     parser.add_argument("--ranks", help=f"with --out [{RANKS}]; with --sparse [{SPARSE_RANKS}], powers of 2")
     parser.add_argument("--fastest", action="store_true", help="with --compare: the fastest repetitions, for a machine that was shared [medians]")
     parser.add_argument("--calls", type=int, default=1, metavar="N",
                         help="with --compare: simulate N calls one after the other, of which the last one counts [1]")
     parser.add_argument("--list-costs", metavar="COSTS", help="with --sparse: that of mpiq-simulate [its default]")
-    parser.add_argument("--sizes", default=SIZES, help=f"with --out [{SIZES}]")
+    parser.add_argument("--sizes", help=f"with --out [{SIZES}]")
     parser.add_argument("--collective", choices=(ALLREDUCE, *PARTED), default=ALLREDUCE,
                         help="with --out [%(default)s]; with --compare it is that of the files")
     parser.add_argument("--methods", help=f"with --out [{METHODS}; of all collectives but allreduce {METHODS_OF_PARTED}]")
@@ -63,7 +67,28 @@ def parse_arguments(words):
                         help="rates of the codecs, of mpiq-kernels [results/reference/kernels.json]")
     parser.add_argument("--bin", default=_places.programs(), metavar="DIR",
                         help="where mpiq-simulate is [build/release/bin, or where it is installed]")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.training and (not options.out or options.sizes or options.collective != ALLREDUCE):
+        parser.error("--training: with --out, and without --sizes and --collective")
+    if options.training:
+        options.sizes = ",".join(map(str, training_step.sizes(options.training)))
+        options.ranks = options.ranks or TRAINING_RANKS
+        try:
+            known = codecs_of(options.rates)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            parser.error(f"--rates {options.rates}: not what mpiq-kernels writes ({error})")
+        options.methods = options.methods or ",".join(m for m in TRAINING_METHODS if m in ("mpi", *known))
+    options.links = options.links or (TRAINING_LINKS if options.training else ",".join(LINKS))
+    options.sizes = options.sizes or SIZES
+    return options
+
+
+def nets(text):
+    """The names of nets in a list with commas."""
+    names = text.split(",")
+    if unknown := sorted(set(names) - set(training_step.NETS)):
+        raise argparse.ArgumentTypeError(f"no net {', '.join(unknown)}: {', '.join(training_step.NETS)}")
+    return names
 
 
 def simulate(options, link, ranks, methods, *words, **output):
@@ -223,7 +248,7 @@ def main(words):
         os.makedirs(options.out, exist_ok=True)
         is_parted = options.collective in PARTED
         for link in options.links.split(","):
-            name = f"simulated-{options.collective + '-' if is_parted else ''}{link.replace('/', '_')}.h5"
+            name = f"{'training' if options.training else 'simulated'}-{options.collective + '-' if is_parted else ''}{link.replace('/', '_')}.h5"
             simulate(options, link, options.ranks or RANKS, options.methods or (METHODS_OF_PARTED if is_parted else METHODS),
                      "--collective", options.collective, "--sizes", options.sizes, "-O", os.path.join(options.out, name))
     except subprocess.CalledProcessError as error:

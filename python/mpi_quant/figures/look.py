@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.legend import Legend
 
+from mpi_quant.figures import printed
 from mpi_quant.results.reader import bytes_label
 from mpi_quant.results.schema import DENSE, MPI_ALLREDUCE, SIMULATED, SIMULATED_FASTEST
 
@@ -43,10 +44,14 @@ STYLE = {
 }
 
 
-def use_style():
-    """For programs that write figures: these are the same whatever matplotlibrc the user has."""
+def use_style(width=None):
+    """For programs that write figures: these are the same whatever matplotlibrc the user has. width: of figures for a paper, in inches
+    (printed.py)."""
     plt.rcdefaults()
     plt.rcParams.update(STYLE)
+    if width is not None:
+        plt.rcParams.update(printed.STYLE)
+    printed.choose(width)
 
 
 def look(method):
@@ -100,22 +105,26 @@ APART = ", simulated"  # ends the legend text of what is simulated, in figures o
 
 
 def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.0, ax=None):
-    """A figure with one panel per title, at most two side by side, and its axes. With `share`, all panels have the same
+    """A figure with one panel per title, at most two side by side (in a paper all), and its axes. With `share`, all panels have the same
     scales. The only panel may be drawn on the axes `ax` of the user."""
     if ax is not None:
         if len(titles) > 1:
             raise ValueError(f"one axes has room for one panel, and these points make {len(titles)}: {'; '.join(titles)}")
         ax.set(title=titles[0], xlabel=xlabel, ylabel=ylabel)
         return ax.figure, [ax]
-    columns = min(2, len(titles))
+    columns, letters = min(2, len(titles)), 46
     rows = -(-len(titles) // columns)
-    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
-                                figsize=(max(6.4, PANEL_WIDTH * columns), height * rows))
+    size = max(6.4, PANEL_WIDTH * columns), height * rows
+    if printed.width() is not None:
+        columns, rows, size = len(titles), 1, printed.size(len(titles))
+        letters = int(14 * size[0] / columns)
+        ylabel = textwrap.fill(ylabel, 20)
+    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share, figsize=size)
     axes = list(grid.flat)
     for axis in axes[len(titles):]:
         axis.set_visible(False)
     for i, (axis, title) in enumerate(zip(axes, titles)):
-        axis.set_title(textwrap.fill(title, 46, break_long_words=False))
+        axis.set_title(textwrap.fill(title, letters, break_long_words=False))
         if i % columns == 0:
             axis.set_ylabel(ylabel)
         below_is_empty = not share or i + columns >= len(titles)
@@ -150,13 +159,13 @@ def _log(axis, base, formatter, low, high, apart):
 def log_axis(axis, base, formatter, low, high):
     """A logarithmic y from low to high, with room above and below."""
     axis.set_yscale("log", base=base)
-    _log(axis.yaxis, base, formatter, low / 1.3, high * 1.3, 0.07)
+    _log(axis.yaxis, base, formatter, low / 1.3, high * 1.3, printed.apart(axis.yaxis, 0.07))
 
 
 def log_x_axis(axis, base, formatter, low, high):
     """A logarithmic x from low to high, with room on both sides."""
     axis.set_xscale("log", base=base)
-    _log(axis.xaxis, base, formatter, low / 1.25, high * 1.25, 0.2)
+    _log(axis.xaxis, base, formatter, low / 1.25, high * 1.25, printed.apart(axis.xaxis, 0.2))
 
 
 PLAIN = ticker.FuncFormatter(lambda value, _: f"{value:g}")
@@ -228,13 +237,19 @@ def _handle(name, lines):
     return handle
 
 
-def legend(axis, beside=True):
-    """Lists the curves of a panel on its right, in the order in which they end there, the highest first; or inside of it. Lines of one
-    name are one curve. Beside measured curves simulated ones have a legend of their own, below."""
+def _curves(*panels):
+    """Name -> its lines. Lines of one name are one curve."""
     curves = {}
-    for line in axis.lines:
+    for line in (line for axis in panels for line in axis.lines):
         if not line.get_label().startswith("_"):
             curves.setdefault(line.get_label(), []).append(line)
+    return curves
+
+
+def legend(axis, beside=True):
+    """Lists the curves of a panel on its right, in the order in which they end there, the highest first; or inside of it. Beside measured
+    curves simulated ones have a legend of their own, below."""
+    curves = _curves(axis)
     ends = {name: right_end(lines) for name, lines in curves.items()}
     names = sorted(curves, key=lambda name: (-round(ends[name][1], 3), ends[name][0]))
     if not beside:
@@ -254,20 +269,23 @@ def legends(axis):
     return [child for child in axis.get_children() if isinstance(child, Legend)]
 
 
-def finish(figure, title, footer, ax=None):
-    """Adds the legends. Keeps the title and the conditions of the measurement for lay_out or a page. A figure of the user, who gave
-    `ax`, gets the legend of these axes and no more."""
+def finish(figure, title, footer, ax=None, below=False):
+    """Adds the legends: beside each panel; or one below all, as always in a paper. Keeps the title and the conditions of the measurement for
+    lay_out or a page. A figure of the user, who gave `ax`, gets the legend of these axes and no more."""
     if ax is not None:
         legend(ax, beside=False)
         return
     figure.words = title, footer
-    for axis in figure.axes:
+    figure.is_legend_below = below or printed.width() is not None
+    for axis in figure.axes if not figure.is_legend_below else ():
         legend(axis)
 
 
 def take_literally(figure):
     """A $ in a title or a name is a $. Only labels of ticks have formulas."""
     texts = list(figure.texts)
+    for each in figure.legends:
+        texts += each.get_texts()
     for axes in figure.axes:
         texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
         texts += [text for each in legends(axes) for text in (*each.get_texts(), each.get_title())]
@@ -276,13 +294,15 @@ def take_literally(figure):
 
 
 def lay_out(figure, with_words=True):
-    """Sets the margins. With words, the title stands above the panels and the conditions below. A long legend makes the figure
-    higher."""
+    """Sets the margins. With words, the title stands above the panels and the conditions below; in a paper there are none. A long legend
+    makes the figure higher."""
+    curves = _curves(*figure.axes) if figure.is_legend_below else {}
+    under = printed.legend_below(figure, [_handle(name, lines) for name, lines in curves.items()]) if curves else 0.0
     take_literally(figure)
     need = [(0.14 * sum(text.get_text().count("\n") + 1.25 for each in legends(axis) for text in each.get_texts())
              + 0.3 * (len(legends(axis)) - 1), axis.get_position().height) for axis in figure.axes if legends(axis)]
-    height, above, below = max([figure.get_figheight(), *(inches / share for inches, share in need)]), 0.0, 0.0
-    if with_words:
+    height, above, below = max([figure.get_figheight(), *(inches / share for inches, share in need)]) + under, 0.0, 0.0
+    if with_words and printed.width() is None:
         width = figure.get_figwidth()
         title = textwrap.fill(figure.words[0], int(11 * width))
         lines = [line for sentence in figure.words[1] for line in textwrap.wrap(sentence, width=int(15 * width))]
@@ -291,17 +311,20 @@ def lay_out(figure, with_words=True):
         figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11, parse_math=False)
         figure.text(0.1 / width, 0.08 / height, "\n".join(lines), fontsize=8, color="#444444", va="bottom", linespacing=1.25, parse_math=False)
     figure.set_figheight(height)
-    figure.tight_layout(w_pad=2.0, rect=(0, below / height, 1, 1 - above / height))
+    for each in figure.legends:
+        each.set_bbox_to_anchor((0, below / height, 1, 1), figure.transFigure)
+    figure.tight_layout(w_pad=2.0 if printed.width() is None else 0.6, rect=(0, (below + under) / height, 1, 1 - above / height))
 
 
 def save(figure, rows, path, formats):
-    """Writes path.png, path.pdf and the numbers as path.csv; returns the paths. The same input gives the same bytes."""
+    """Writes path.png, path.pdf and the numbers as path.csv, and in a paper what the figure does not say as path.txt; returns the paths. The
+    same input gives the same bytes."""
     lay_out(figure)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     written = []
     for suffix in formats:
         metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)
-        figure.savefig(f"{path}.{suffix}", dpi=160, metadata=metadata)
+        figure.savefig(f"{path}.{suffix}", dpi=160 if printed.width() is None else printed.DPI, metadata=metadata)
         written.append(f"{path}.{suffix}")
     plt.close(figure)
     with open(f"{path}.csv", "w", newline="", encoding="utf-8") as file:
@@ -309,4 +332,9 @@ def save(figure, rows, path, formats):
         writer.writeheader()
         for row in rows:
             writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
-    return written + [f"{path}.csv"]
+    written.append(f"{path}.csv")
+    if printed.width() is not None:
+        with open(f"{path}.txt", "w", encoding="utf-8") as file:
+            file.writelines(textwrap.fill(sentence, 100) + "\n" for sentence in (figure.words[0] + ".", *figure.words[1]))
+        written.append(f"{path}.txt")
+    return written

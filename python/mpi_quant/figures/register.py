@@ -18,15 +18,20 @@ def always(_source):
     return True
 
 
-def plot(name, applies=always, read="", takes="results", both=False):
+def one(_source):
+    return [""]
+
+
+def plot(name, applies=always, read="", takes="results", both=False, variants=one):
     """Registers a function as `mpiq plot NAME`. `all` draws it if applies(source) is true. read: how to read the figure, for
     the report. takes: the kind of its source: a Selection of result files (results), the Kernels of files of mpiq-kernels
     (kernels), a Training of files of mpiq-train (training), a Quality of files of mpiq-quality (quality) or the Points of a
-    folder of scripts/frontier (frontier). both: whether it takes measured and simulated rows together, and keeps them apart."""
+    folder of scripts/frontier (frontier). both: whether it takes measured and simulated rows together, and keeps them apart. variants(source):
+    the figures that it makes of a source; the function takes one of these texts as its second argument, if there are any."""
 
     def register(function):
         PLOTS[name] = function
-        function.applies, function.read, function.takes, function.both = applies, " ".join(read.split()), takes, both
+        function.applies, function.read, function.takes, function.both, function.variants = applies, " ".join(read.split()), takes, both, variants
         return function
 
     return register

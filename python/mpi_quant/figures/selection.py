@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from mpi_quant.figures import look as fig
-from mpi_quant.results import reader
+from mpi_quant.results import reader, training_step
 from mpi_quant.results.schema import BEST_DENSE, COLLECTIVES, SIMULATED, SIMULATED_FASTEST, function_of, lone_algorithm
 
 FASTEST = "mpi/fastest"  # the name of the fastest of the MPI library's algorithms in figures
@@ -39,6 +39,7 @@ class Selection:
             results = [reader.rebased(r, _wanted(baseline)) for r in results]
         self.results, self.title, self.baseline, self.where = results, title, baseline, where
         self.kernels = None  # of kernels.json, if one is given
+        self.flops = training_step.FLOPS  # of each rank, where the figure is of a training step
         self.points = _select(results, where)
         timed = np.isin(self.points["status"], TIMED) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())

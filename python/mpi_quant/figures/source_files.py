@@ -2,11 +2,12 @@
 QUALITY.csv of mpiq-quality, errors.csv of scripts/frontier."""
 import os
 
+from mpi_quant.figures.printed import TooNarrow
 from mpi_quant.figures.selection import PlotError
 from mpi_quant.results import frontier, kernel_rates, quality_rows, reader, training_runs
 
 KINDS = ("results", "kernels", "training", "quality", "frontier")
-PROBLEMS = (PlotError, reader.ResultsError, kernel_rates.KernelsError, training_runs.TrainingError, quality_rows.QualityError,
+PROBLEMS = (PlotError, TooNarrow, reader.ResultsError, kernel_rates.KernelsError, training_runs.TrainingError, quality_rows.QualityError,
             frontier.FrontierError, OSError)  # read raises these
 
 
