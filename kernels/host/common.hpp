@@ -38,6 +38,7 @@
 #include "kernels/integers/integers.hpp"
 #include "kernels/lattice/lattice.hpp"
 #include "kernels/microscaled/microscaled.hpp"
+#include "kernels/narrow_products.hpp"
 #include "kernels/onebit/wire.hpp"
 #include "kernels/patterns/natural_wire.hpp"
 #include "kernels/patterns/range.hpp"

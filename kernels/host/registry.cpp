@@ -107,4 +107,9 @@ const BitmapOps& bitmap_ops(Element element, Isa isa) noexcept {
                 avx512::bitmap_rows)[static_cast<std::size_t>(compute_element(element))];
 }
 
+const NarrowProducts& narrow_products(Element element, Isa isa) noexcept {
+  return of_isa(isa, scalar::product_rows, avx2::product_rows,
+                avx512::product_rows)[static_cast<std::size_t>(compute_element(element))];
+}
+
 }  // namespace mq::kernels

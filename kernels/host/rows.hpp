@@ -6,6 +6,7 @@
 #include "kernels/bitmaps.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
+#include "kernels/narrow_products.hpp"
 
 namespace mq::kernels {
 
@@ -17,6 +18,7 @@ namespace scalar {
 #include "kernels/registry.def"
 extern const std::array<ConvertOps, 2> convert_rows;  // of f16, bf16
 extern const std::array<BitmapOps, kComputeElements.size()> bitmap_rows;
+extern const std::array<NarrowProducts, kComputeElements.size()> product_rows;
 }  // namespace scalar
 #ifdef MQ_SCALAR_ONLY  // see MPIQ_SCALAR in CMakeLists.txt
 namespace avx2 = scalar;
@@ -26,11 +28,13 @@ namespace avx2 {
 #  include "kernels/registry.def"
 extern const std::array<ConvertOps, 2> convert_rows;
 extern const std::array<BitmapOps, kComputeElements.size()> bitmap_rows;
+extern const std::array<NarrowProducts, kComputeElements.size()> product_rows;
 }  // namespace avx2
 namespace avx512 {
 #  include "kernels/registry.def"
 extern const std::array<ConvertOps, 2> convert_rows;
 extern const std::array<BitmapOps, kComputeElements.size()> bitmap_rows;
+extern const std::array<NarrowProducts, kComputeElements.size()> product_rows;
 }  // namespace avx512
 #endif
 #undef MQ_CODEC

@@ -24,6 +24,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/narrow_products.hpp"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/float_mode.hpp"
 #include "mpi_quant/core/comm_state.hpp"
@@ -142,24 +143,25 @@ Outcome LowRank<T>::run_parts(const Turn& turn) {
   T* const residual = reinterpret_cast<T*>(residual_->data());
   T* const basis = reinterpret_cast<T*>(basis_->data());
   const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
-  const CarriedMatrix<T> a{static_cast<const T*>(input), residual, m_, n_};
+  static const kernels::NarrowProducts& products = kernels::narrow_products(kElement, kernels::best_isa());
+  const kernels::CarriedMatrix a{input, residual, m_, n_};
 
   std::copy_n(basis, n_ * r_, q);
   fill_zero_columns(q, n_, r_, residual_->calls);
   orthonormalize(q, n_, r_, work);
-  multiply(a, q, r_, p_own);
+  products.multiply(a, q, r_, p_own);
   const Outcome first = reduce(turn, p_own, p, m_ * r_, {});
   if (!first.status.ok() && !first.ran) return first;
   if (first.status.ok()) {
     if (!is_finite(p, m_ * r_)) return reduce_input(turn);
     orthonormalize(p, m_, r_, work);
-    multiply_transposed(a, p, r_, q_own);
+    products.multiply_transposed(a, p, r_, q_own);
   }
   Outcome second = reduce(turn, q_own, q_sum, n_ * r_, first.status);
   if (!first.status.ok()) return first;
   if (second.status.ok() && !is_tame(q_sum, n_, r_)) return reduce_input(turn);
   if (second.status.ok()) {
-    deliver(a, {p, q_sum, q_own, r_}, static_cast<T*>(call_.recvbuf), residual);
+    products.deliver(a, {p, q_sum, q_own, r_}, call_.recvbuf, residual);
     std::copy_n(q_sum, n_ * r_, basis);
   } else if (second.ran) {  // other ranks may have a result, so this rank's part of it is lost
     const std::scoped_lock lock(state_.mutex);

@@ -1,7 +1,7 @@
-// The linear algebra of lowrank: products of a matrix with narrow ones, and orthonormal columns. It is apart
-// from the messages so that its order of additions can be tested. All matrices are stored column by column.
-// Every sum has a fixed order, and every product is rounded before it is added. So the bits are the same on
-// every processor (DefaultFloats).
+// The linear algebra of lowrank beside kernels/narrow_products.hpp: orthonormal columns. It is apart from the
+// messages so that its order of additions can be tested. All matrices are stored column by column. Every sum
+// has a fixed order, and every product is rounded before it is added. So the bits are the same on every
+// processor (DefaultFloats).
 #pragma once
 
 #include <algorithm>
@@ -15,46 +15,6 @@
 #include "mpi_quant/policy/scheme.hpp"
 
 namespace mq {
-
-// A = x + e: m x n elements of a rank's vector, and its residual. Rows are taken in pieces that stay in the
-// L1 cache, so that an element is read once for all columns of the narrow matrix.
-template <class T>
-struct CarriedMatrix {
-  static constexpr std::size_t kPiece = 512;
-  const T* x;
-  const T* e;
-  std::size_t m, n;
-
-  // Calls f(j, first, rows, v): rows first to first + rows - 1 of column j are v, an array that f may change.
-  template <class F>
-  void piece(std::size_t j, std::size_t first, const F& f) const {
-    T v[kPiece];
-    const std::size_t rows = std::min(kPiece, m - first);
-    const T *const from = x + j * m + first, *const left = e + j * m + first;
-    for (std::size_t i = 0; i < rows; ++i) v[i] = from[i] + left[i];
-    f(rows, v);
-  }
-};
-
-// p = A q, an m x r matrix. Each element is 0 plus its n products in the order of the columns of A. The rows
-// are taken in strips, so that a strip of p stays in the L2 cache while columns of A are read in long runs.
-template <class T>
-void multiply(const CarriedMatrix<T>& a, const T* q, std::size_t r, T* p) {
-  constexpr std::size_t kStripBytes = 64 << 10;
-  const std::size_t pieces = std::max<std::size_t>(1, kStripBytes / (r * a.kPiece * sizeof(T)));
-  const std::size_t strip = pieces * a.kPiece;
-  std::fill_n(p, a.m * r, T{0});
-  for (std::size_t top = 0; top < a.m; top += strip)
-    for (std::size_t j = 0; j < a.n; ++j)
-      for (std::size_t first = top; first < std::min(a.m, top + strip); first += a.kPiece)
-        a.piece(j, first, [&](std::size_t rows, const T* v) {
-          for (std::size_t k = 0; k < r; ++k) {
-            T* const sums = p + k * a.m + first;
-            const T factor = q[k * a.n + j];
-            for (std::size_t i = 0; i < rows; ++i) sums[i] += v[i] * factor;
-          }
-        });
-}
 
 // The sum of products of two vectors, as 16 sums side by side: sum i mod 16 gets product i. They are then
 // added in halves.
@@ -78,50 +38,6 @@ class Dot {
   static constexpr std::size_t kSums = 16;
   std::array<T, kSums> sums_{};
 };
-
-// q = A^T p, an n x r matrix. r is at most kMostRank.
-template <class T>
-void multiply_transposed(const CarriedMatrix<T>& a, const T* p, std::size_t r, T* q) {
-  for (std::size_t j = 0; j < a.n; ++j) {
-    std::array<Dot<T>, kMostRank> sums{};
-    for (std::size_t first = 0; first < a.m; first += a.kPiece)
-      a.piece(j, first, [&](std::size_t rows, const T* v) {
-        for (std::size_t k = 0; k < r; ++k) sums[k].add(v, p + k * a.m + first, rows);
-      });
-    for (std::size_t k = 0; k < r; ++k) q[k * a.n + j] = sums[k].value();
-  }
-}
-
-// The narrow matrices of a call: p has orthonormal columns, q_sum = (the sum of all ranks' A)^T p, q_own =
-// A^T p of this rank.
-template <class T>
-struct Factors {
-  const T *p, *q_sum, *q_own;
-  std::size_t r;
-};
-
-// result = p q_sum^T, and residual = A - p q_own^T. So results and residuals of all ranks add up to the sum
-// of A, up to rounding. a.e is the residual; result may be a.x. What is not finite in a residual becomes 0.
-template <class T>
-void deliver(const CarriedMatrix<T>& a, const Factors<T>& f, T* result, T* residual) {
-  for (std::size_t j = 0; j < a.n; ++j)
-    for (std::size_t first = 0; first < a.m; first += a.kPiece)
-      a.piece(j, first, [&](std::size_t rows, T* v) {
-        T sums[CarriedMatrix<T>::kPiece] = {};
-        for (std::size_t k = 0; k < f.r; ++k) {
-          const T* const p = f.p + k * a.m + first;
-          const T of_all = f.q_sum[k * a.n + j], own = f.q_own[k * a.n + j];
-          for (std::size_t i = 0; i < rows; ++i) {
-            sums[i] += p[i] * of_all;
-            v[i] -= p[i] * own;
-          }
-        }
-        std::copy_n(sums, rows, result + j * a.m + first);
-        T* const left = residual + j * a.m + first;
-        for (std::size_t i = 0; i < rows; ++i)
-          left[i] = std::abs(v[i]) <= std::numeric_limits<T>::max() ? v[i] : T{0};
-      });
-}
 
 // True if no element of p q^T can overflow, whatever p with orthonormal columns. False if an element is not
 // finite.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/narrow_products.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
 
@@ -22,7 +23,7 @@ struct Matrix {
         n(columns),
         x(make_input<T>(kind, m * n, seed())),
         e(make_input<T>(kind, m * n, seed() + 1)) {}
-  CarriedMatrix<T> view() const { return {x.data(), e.data(), m, n}; }
+  kernels::CarriedMatrix view() const { return {x.data(), e.data(), m, n}; }
   std::size_t m, n;
   std::vector<T> x, e;
 };
@@ -30,23 +31,30 @@ struct Matrix {
 constexpr std::pair<std::size_t, std::size_t> kShapes[]{{1, 1},   {1, 9},   {9, 1},   {17, 33},
                                                         {511, 3}, {512, 4}, {1030, 7}};
 
+// Calls f(functions) for each instruction set of this processor.
+template <class T, class F>
+void for_isas(const F& f) {
+  for (const kernels::Isa isa : kernels::kIsas) {
+    if (isa > kernels::best_isa()) continue;
+    SCOPED_TRACE(kernels::name(isa));
+    f(kernels::narrow_products(sizeof(T) == 4 ? kernels::Element::f32 : kernels::Element::f64, isa));
+  }
+}
+
 template <class T>
 void expect_plain_products(std::size_t m, std::size_t n, std::size_t r) {
   const Matrix<T> a(m, n, Input::mixed_scales);
   const auto q = make_input<T>(Input::normal, n * r, seed() + 2),
              p = make_input<T>(Input::normal, m * r, seed() + 3);
   const auto at = [&](std::size_t i, std::size_t j) { return a.x[j * m + i] + a.e[j * m + i]; };
-  std::vector<T> expected(m * r), got(m * r, std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> expected(m * r);
   for (std::size_t k = 0; k < r; ++k)
     for (std::size_t i = 0; i < m; ++i)
       for (std::size_t j = 0; j < n; ++j) {
         const T product = at(i, j) * q[k * n + j];
         expected[k * m + i] += product;
       }
-  multiply(a.view(), q.data(), r, got.data());
-  EXPECT_TRUE(same_bits(expected, got)) << m << " x " << n << ", " << r;
-
-  std::vector<T> across(n * r), got_across(n * r, std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> across(n * r);
   for (std::size_t k = 0; k < r; ++k)
     for (std::size_t j = 0; j < n; ++j) {
       T sums[16] = {};
@@ -58,8 +66,13 @@ void expect_plain_products(std::size_t m, std::size_t n, std::size_t r) {
         for (std::size_t l = 0; l < half; ++l) sums[l] += sums[l + half];
       across[k * n + j] = sums[0];
     }
-  multiply_transposed(a.view(), p.data(), r, got_across.data());
-  EXPECT_TRUE(same_bits(across, got_across)) << m << " x " << n << ", " << r;
+  for_isas<T>([&](const kernels::NarrowProducts& products) {
+    std::vector<T> got(m * r, std::numeric_limits<T>::quiet_NaN()), got_across(n * r, got[0]);
+    products.multiply(a.view(), q.data(), r, got.data());
+    EXPECT_TRUE(same_bits(expected, got)) << m << " x " << n << ", " << r;
+    products.multiply_transposed(a.view(), p.data(), r, got_across.data());
+    EXPECT_TRUE(same_bits(across, got_across)) << m << " x " << n << ", " << r;
+  });
 }
 
 TEST(LowRank, products_have_the_bits_of_the_plain_loop) {
@@ -130,18 +143,20 @@ TEST(LowRank, columns_of_zeros_alone_get_random_numbers_that_depend_on_the_call)
   for (const float v : a) EXPECT_LE(std::abs(v), 3);
 }
 
-TEST(LowRank, the_last_pass_works_in_place_and_leaves_finite_residuals) {
-  const std::size_t m = 600, n = 5, r = 3;
-  Matrix<float> a(m, n);
-  auto p = make_input<float>(Input::normal, m * r, seed() + 2),
-       q_sum = make_input<float>(Input::normal, n * r, seed() + 3),
-       q_own = make_input<float>(Input::normal, n * r, seed() + 4);
-  q_own[2] = std::numeric_limits<float>::max();  // its products with p overflow in column 2
-  std::vector<float> result(m * n), residual(m * n);
-  deliver(a.view(), {p.data(), q_sum.data(), q_own.data(), r}, result.data(), residual.data());
+template <class T>
+void expect_last_pass(const kernels::NarrowProducts& products) {
+  const std::size_t m = 601, n = 5, r = 3;
+  Matrix<T> a(m, n);
+  auto p = make_input<T>(Input::normal, m * r, seed() + 2),
+       q_sum = make_input<T>(Input::normal, n * r, seed() + 3),
+       q_own = make_input<T>(Input::normal, n * r, seed() + 4);
+  q_own[2] = std::numeric_limits<T>::max();  // its products with p overflow in column 2
+  std::vector<T> result(m * n), residual(m * n);
+  const kernels::NarrowFactors factors{p.data(), q_sum.data(), q_own.data(), r};
+  products.deliver(a.view(), factors, result.data(), residual.data());
   for (std::size_t j = 0; j < n; ++j)
     for (std::size_t i = 0; i < m; ++i) {
-      float sum = 0, left = a.x[j * m + i] + a.e[j * m + i];
+      T sum = 0, left = a.x[j * m + i] + a.e[j * m + i];
       for (std::size_t k = 0; k < r; ++k) {
         sum += p[k * m + i] * q_sum[k * n + j];
         left -= p[k * m + i] * q_own[k * n + j];
@@ -149,9 +164,14 @@ TEST(LowRank, the_last_pass_works_in_place_and_leaves_finite_residuals) {
       ASSERT_EQ(result[j * m + i], sum);
       ASSERT_EQ(residual[j * m + i], std::isfinite(left) ? left : 0);
     }
-  deliver(a.view(), {p.data(), q_sum.data(), q_own.data(), r}, a.x.data(), a.e.data());
+  products.deliver(a.view(), factors, a.x.data(), a.e.data());
   EXPECT_TRUE(same_bits(a.x, result));
   EXPECT_TRUE(same_bits(a.e, residual));
+}
+
+TEST(LowRank, the_last_pass_works_in_place_and_leaves_finite_residuals) {
+  for_isas<float>(expect_last_pass<float>);
+  for_isas<double>(expect_last_pass<double>);
 }
 
 TEST(LowRank, what_could_overflow_is_not_tame) {

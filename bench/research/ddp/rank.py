@@ -86,11 +86,11 @@ def accuracies(options, images):
         yield from trained(options, images, network, name, seed)
 
 
-def recorded(images, network):
+def recorded(images, network, seed):
     """The gradients of this rank in the steps that a replay needs, of a training with exact averages."""
-    model, words = made(network, 1)
+    model, words = made(network, seed)
     optimizer, kept = torch.optim.SGD(model.parameters(), **words), []
-    for number, (x, y) in enumerate(itertools.islice(images.batches(1), RECORDED_FROM + EXACT_STEPS + REPLAYED)):
+    for number, (x, y) in enumerate(itertools.islice(images.batches(seed), RECORDED_FROM + EXACT_STEPS + REPLAYED)):
         optimizer.zero_grad()
         loss_of(model, x, y).backward()
         if number >= RECORDED_FROM:
@@ -109,8 +109,8 @@ def flat(tensors):
 def errors(options, images):
     """Rows with the columns of mpi_quant.results.frontier: how far the sum of 50 averages is from the exact one. The first two steps are
     exact with every method, and do not count."""
-    for network in options.networks:
-        model, kept = recorded(images, network)
+    for network, seed in itertools.product(options.networks, options.seeds):
+        model, kept = recorded(images, network, seed)
         exact = [WORLD.allreduce(flat(gradients)) / WORLD.size for gradients in kept[EXACT_STEPS:]]
         total, step_norm = sum(exact), math.sqrt(sum(float(e @ e) for e in exact) / len(exact))
         for name in options.methods:
@@ -130,7 +130,7 @@ def errors(options, images):
             method.close()
             off = float(np.linalg.norm(found - total))
             yield {"method": name, "data": network, "elements": len(total), "row": 0, "ranks": WORLD.size, "calls": len(exact), "bytes": WORLD.allreduce(sent, MPI.MAX),
-                   "error": off / float(np.linalg.norm(total)), "debt": off / step_norm, "first_error": first, "link": options.link}
+                   "error": off / float(np.linalg.norm(total)), "debt": off / step_norm, "first_error": first, "link": options.link, "seed": seed}
 
 
 def interface_bytes():

@@ -15,11 +15,11 @@ from mpi_quant.results import frontier, training_runs
 ACCURACY, ERRORS, TIMES, RUNS = "accuracy.csv", "errors.csv", "times.csv", "runs.json"
 ACCURACY_COLUMNS = ("method", "feedback", "seed", "ranks", *training_runs.SETTING[:7], "warmup", "ramp", "epoch", "step", "loss", "accuracy",
                     *training_runs.TIMES, "sent_bytes", "link", "oversubscribed")
-ERROR_COLUMNS = (*frontier.ERROR_COLUMNS, "link")
+ERROR_COLUMNS = (*frontier.ERROR_COLUMNS, "link", "seed")  # of the training that the gradients are of
 TIME_COLUMNS = (*frontier.TIME_COLUMNS, "sent_bytes")  # by the counter of the interface, with TCP and agreements
 COLUMNS = {ACCURACY: ACCURACY_COLUMNS, ERRORS: ERROR_COLUMNS, TIMES: TIME_COLUMNS}
 # What a row is about. One that is measured again replaces the old one.
-IDENTITY = {ACCURACY: ("method", "network", "seed"), ERRORS: ("method", "data"), TIMES: ("method", "data", "link", "launch")}
+IDENTITY = {ACCURACY: ("method", "network", "seed"), ERRORS: ("method", "data", "seed"), TIMES: ("method", "data", "link", "launch")}
 
 DENSE, ALONE, AUTO = "gloo", "none", "auto(error=feedback)"
 POWERSGD = tuple(f"gloo+powersgd(rank={rank})" for rank in (8, 4, 2, 1))
@@ -57,11 +57,14 @@ def complete(row):
 
 
 class Network:
-    """What is known of one network: method -> its training runs, errors and step times."""
+    """What is known of one network: method -> its training runs, errors (seed -> row) and step times."""
 
     def __init__(self, name, folder, runs):
         self.name, self.runs = name, {method: by_seed for (method, _), by_seed in runs.items()}
-        self.errors = {row["method"]: row for row in frontier.read_table(os.path.join(folder, ERRORS), ERROR_COLUMNS) if row["data"] == name}
+        self.errors = {}
+        for row in frontier.read_table(os.path.join(folder, ERRORS), ERROR_COLUMNS):
+            if row["data"] == name:
+                self.errors.setdefault(row["method"], {})[row["seed"]] = row
         times_path = os.path.join(folder, TIMES)
         rows = frontier.read_table(times_path, TIME_COLUMNS) if os.path.exists(times_path) else []
         self.times = {}
@@ -74,11 +77,12 @@ class Network:
         return next(iter(next(iter(self.runs.values())).values()))[-1]["parameters"]
 
     def bytes(self, method):
-        """Of a step, sent by a rank."""
-        return float(self.errors[method]["bytes"]) if method in self.errors else math.nan
+        """Of a step, sent by a rank; the mean over seeds."""
+        return statistics.fmean(float(row["bytes"]) for row in self.errors[method].values()) if method in self.errors else math.nan
 
     def error(self, method):
-        return float(self.errors[method]["error"]) if method in self.errors else math.nan
+        """The geometric mean over seeds."""
+        return statistics.geometric_mean(float(row["error"]) for row in self.errors[method].values()) if method in self.errors else math.nan
 
     def step_s(self, method):
         """The median over launches of the median of a step; None if it was not measured."""
@@ -90,10 +94,19 @@ class Network:
         return math.floor(min(100 * run[-1]["accuracy"] for run in self.runs[DENSE].values()) + 1e-9) / 100
 
     def over_powersgd(self, method):
-        """The error of a method over that of torch's PowerSGD with as many bytes, between its ranks on logarithmic axes. None where its ranks
-        do not reach; the few bytes of an agreement are no reason."""
-        curve = sorted((self.bytes(other), self.error(other)) for other in POWERSGD if other in self.errors)
-        size, error = self.bytes(method), self.error(method)
+        """The error of a method over that of torch's PowerSGD with as many bytes, seed by seed: (geometric mean over seeds, (least, greatest)
+        of its 95 % interval, or None with one seed). None where the ranks of PowerSGD do not reach; the few bytes of an agreement are no reason."""
+        found = [self._over_powersgd(row) for row in self.errors.get(method, {}).values()]
+        if not found or None in found:
+            return None
+        mean, half = training_runs.mean_and_half_interval([math.log(ratio) for ratio in found])
+        return math.exp(mean), None if half is None else (math.exp(mean - half), math.exp(mean + half))
+
+    def _over_powersgd(self, row):
+        """Of one seed, on logarithmic axes between the ranks of PowerSGD."""
+        rows = [self.errors[other].get(row["seed"]) for other in POWERSGD if other in self.errors]
+        curve = sorted((float(other["bytes"]), float(other["error"])) for other in rows if other)
+        size, error = float(row["bytes"]), float(row["error"])
         if not curve or not curve[0][0] / BEYOND <= size <= curve[-1][0] * BEYOND:
             return None
         for (low, high_error), (high, low_error) in itertools.pairwise(curve):
@@ -124,9 +137,12 @@ def seconds_to_target(network, method):
     return f"{steps * step_s:.1f} s, {steps:g} steps" if step_s else f"{steps:g} steps"
 
 
-def ratio(value):
-    """'1.05', and '' for None."""
-    return "" if value is None else f"{value:.2f}"
+def ratio(found):
+    """'1.05 [0.98, 1.12]' of what over_powersgd() returns."""
+    if found is None:
+        return ""
+    mean, interval = found
+    return f"{mean:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
 def table_rows(network):
@@ -156,13 +172,15 @@ def head(network):
 
 
 def verdict(network):
-    """A sentence: which of ours are on, under and above PowerSGD's curve of error against bytes."""
+    """A sentence: which of ours are under, on and above PowerSGD's curve of error against bytes, by the intervals over seeds."""
     found = {method: network.over_powersgd(method) for method in network.errors if is_ours(method)}
+    intervals = {method: each[1] for method, each in found.items() if each and each[1]}
     words = []
-    for what, these in (("under the curve", [m for m, r in found.items() if r is not None and r < 0.95]),
-                        ("on it, within 5 %", [m for m, r in found.items() if r is not None and 0.95 <= r <= 1.05]),
-                        ("above it", [m for m, r in found.items() if r is not None and r > 1.05]),
-                        ("with fewer or more bytes than its ranks 1 to 8", [m for m, r in found.items() if r is None])):
+    for what, these in (("under the curve", [m for m, (_, most) in intervals.items() if most < 1]),
+                        ("on it, by the interval", [m for m, (least, most) in intervals.items() if least <= 1 <= most]),
+                        ("above it", [m for m, (least, _) in intervals.items() if least > 1]),
+                        ("measured with one seed, so not judged", [m for m, each in found.items() if each and not each[1]]),
+                        ("with fewer or more bytes than its ranks 1 to 8", [m for m, each in found.items() if not each])):
         if these:
             words.append(f"{what}: {', '.join(f'`{m}`' for m in these)}")
     return "Ours against torch's PowerSGD (rank 1 to 8), error of the sum at equal bytes: " + "; ".join(words) + "."
