@@ -11,6 +11,7 @@
 
 #include "tests/json.hpp"
 #include "tests/kernels/inputs.hpp"
+#include "tests/sanitized.hpp"
 
 namespace mq::test {
 namespace {
@@ -31,7 +32,7 @@ struct Scene {
   explicit Scene(int ranks) : records(static_cast<std::size_t>(ranks)), samples(records.size()) {}
 
   void add(const ClassId& id, Input kind, double scale = 1) {
-    constexpr std::size_t count = 1 << 20;
+    constexpr std::size_t count = kSanitized ? 1 << 18 : 1 << 20;
     std::vector<float> sum(count);
     std::vector<std::vector<float>> inputs;
     for (std::size_t r = 0; r < records.size(); ++r) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/research/simulate/model.hpp"
@@ -106,7 +107,7 @@ void expect_bits_of_threads(const Scene& scene, std::size_t n) {
 TEST(SimulatedCall, with_vectors_the_results_are_those_of_threads_as_ranks) {
   for (const kernels::Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (const int ranks : {2, 3, 4, 8})
+      for (const int ranks : {2, 3, 8})
         for (const int per_node : test::node_sizes(plan, ranks))
           for (const std::size_t n : {0, 1, ranks + 1, 3000}) {
             Scene scene{&codec, &plan, ranks};
@@ -246,6 +247,9 @@ TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
         for (const int ranks : {2, 8, 27, 64})
           for (const std::size_t bytes : {64u << 10, 1u << 20, 16u << 20}) {
             if (plan.name == "allgather" && ranks * (bytes >> 20) > 64) continue;
+            // 64 ranks take most of the time, and a codec is only a rate and a size to both.
+            if (ranks == 64 && codec != std::string_view("raw") && codec != std::string_view("onebit"))
+              continue;
             const SimulatedCall call =
                 call_of((std::string(codec) + "/" + std::string(plan.name)).c_str(), bytes / 4, ranks);
             // Then some slices are empty, and rank 0 does not do what all others do: each of the others takes
@@ -277,8 +281,8 @@ TEST(SimulatedCall, a_message_takes_two_events_and_not_many_more) {
 }
 
 TEST(SimulatedCall, vectors_use_no_memory) {
-  const SimulatedCall call = call_of("bf16/recursive_doubling", std::size_t{1} << 33, 16);  // 32 GiB a rank
-  EXPECT_GT(run(call, network()).last().end_s, 4 * 2 * std::ldexp(1, 33) / 1e9);
+  const SimulatedCall call = call_of("bf16/recursive_doubling", std::size_t{1} << 33, 4);  // 32 GiB a rank
+  EXPECT_GT(run(call, network()).last().end_s, 2 * 2 * std::ldexp(1, 33) / 1e9);
 }
 
 // As in S-Caffe (Awan et al., PPoPP 2017): while some segments are between nodes, others are inside them.

@@ -116,7 +116,7 @@ TEST(Bcast, a_damaged_message_is_an_error_of_all_who_get_it_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const std::uint64_t bytes : kShortAndLong)
       for (const int ranks : {3, 4, 8})
-        for (int damage = 0; damage < kDamages; ++damage) {
+        for (const int damage : damages(codec)) {
           Scene scene = rooted(Collective::bcast, codec, ranks, 1, bytes);
           const Vectors<float> x = inputs<float>(ranks, 999);
           const Outcome<float> sound = run(scene, x, zeros<float>(ranks, 999));

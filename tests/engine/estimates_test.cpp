@@ -137,7 +137,7 @@ TEST(Estimates, a_fresh_call_is_the_exact_sum_of_vectors_and_of_what_carry_left)
 TEST(Estimates, with_a_lossless_codec_results_are_exact) {
   for_each_setting([](const MemoryRule& of, const auto& values) {
     for (const PlanRow& plan : plans())
-      for (const int ranks : {2, 3, 4, 7}) {
+      for (const int ranks : kSanitized ? std::vector{4} : std::vector{2, 3, 4, 7}) {
         Scene scene{kernels::find_codec("raw"), &plan, ranks};
         scene.per_node = node_sizes(plan, ranks).empty() ? 1 : node_sizes(plan, ranks)[0];
         scene.memory = &of;
@@ -199,7 +199,7 @@ TEST(Estimates, results_come_to_the_sum_of_vectors_that_stand_still) {
   for (const char* const codec : {"topk", "onebit", "mxfp4"})
     for (const PlanRow& plan : plans())
       for (const int ranks : {2, 4, 5}) {
-        if (node_sizes(plan, ranks).empty()) continue;
+        if (node_sizes(plan, ranks).empty() || (kSanitized && ranks != 4)) continue;
         Scene scene{kernels::find_codec(codec), &plan, ranks};
         scene.per_node = node_sizes(plan, ranks)[0];
         scene.memory = &rule("ef21");

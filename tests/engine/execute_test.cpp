@@ -285,7 +285,7 @@ TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
       for (const int ranks : {2, 3, 4, plan.name == "hierarchical" ? 6 : 7})
-        for (int damage = 0; damage < kDamages; ++damage) {
+        for (const int damage : damages(codec)) {
           Scene scene{&codec, &plan, ranks};
           scene.per_node = node_sizes(plan, ranks)[0];
           std::atomic<int> messages = 0;

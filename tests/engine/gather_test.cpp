@@ -119,7 +119,7 @@ TEST(Allgather, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
 TEST(Allgather, a_damaged_message_is_an_error_of_its_receiver_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const std::vector<std::size_t>& counts : {std::vector<std::size_t>{500, 499}, {333, 0, 600, 66}})
-      for (int damage = 0; damage < kDamages; ++damage) {
+      for (const int damage : damages(codec)) {
         Scene scene = gather_of(scene_of(codec, counts));
         const Vectors<float> x = parts<float>(scene);
         const Outcome<float> sound = run(scene, x, no_residuals(x));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mpi_quant/engine/mean.hpp"
@@ -52,6 +53,7 @@ TEST(Mean, with_every_memory_rule) {
   for (const kernels::MemoryRule& rule : kernels::memory_rules())
     for (const PlanRow& plan : plans())
       for (const char* const codec : {"int8", "onebit", "topk"}) {
+        if (kSanitized && codec[0] != "iot"[(rule.id + plan.id) % 3]) continue;  // one of them, in turn
         Scene scene{kernels::find_codec(codec), &plan, 3};
         scene.per_node = node_sizes(plan, 3)[0];
         scene.memory = &rule;
@@ -77,6 +79,7 @@ TEST(Mean, of_long_vectors_in_many_segments) {
   for (const char* const codec : {"int8", "raw"})
     for (const char* const plan : {"direct", "allgather"})
       for (const bool in_place : {false, true}) {
+        if (kSanitized && in_place != (codec == std::string_view("raw"))) continue;
         Scene scene{kernels::find_codec(codec), find_plan(plan), 2};
         scene.short_blocks = false;
         scene.in_place = in_place;
@@ -128,7 +131,7 @@ TEST(Mean, no_plan_encodes_what_its_last_decode_has_written) {
       if (index.final[i]) is_over[static_cast<std::size_t>(step.chunk)] = true;
     }
   };
-  for (int ranks = 2; ranks <= 33; ++ranks)
+  for (int ranks = 2; ranks <= (kSanitized ? 9 : 33); ++ranks)
     for (int rank = 0; rank < ranks; ++rank)
       for (const bool encodes_own : {false, true}) {
         const std::string where = std::to_string(rank) + " of " + std::to_string(ranks);

@@ -26,9 +26,11 @@ Vectors<T> momenta(const Vectors<T>& u, const Vectors<T>& x, double m, double c 
   return newest;
 }
 
+// Under sanitizers each rule with a third of the codecs, in turn.
 TEST(Memory, all_ranks_hold_the_same_bits_with_every_rule_in_every_call) {
   for (const MemoryRule& of : kernels::memory_rules())
     for_each_scene_of(of, [&](const Scene& scene, std::size_t n) {
+      if (kSanitized && (of.id + scene.codec->id) % 3 != 0) return;
       auto arrays = with_arrays(of, zeros<float>(scene.ranks, n));
       for (int call = 0; call < (kSanitized ? 2 : 3); ++call) {
         const Outcome<float> got = run(scene, inputs<float>(scene.ranks, n), arrays);

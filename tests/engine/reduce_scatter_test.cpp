@@ -130,7 +130,7 @@ TEST(ReduceScatter, messages_are_as_many_and_as_short_as_promised) {
 TEST(ReduceScatter, a_damaged_message_is_an_error_of_its_owner_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const std::vector<std::size_t>& counts : {std::vector<std::size_t>{500, 499}, {333, 0, 600, 66}})
-      for (int damage = 0; damage < kDamages; ++damage) {
+      for (const int damage : damages(codec)) {
         Scene scene = scene_of(codec, counts);
         const std::size_t n = scene.ends.back();
         std::atomic<int> messages = 0, victim = -1;

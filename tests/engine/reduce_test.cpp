@@ -119,7 +119,7 @@ TEST(Reduce, a_damaged_message_is_an_error_of_its_receiver_and_of_the_root_and_n
   for (const Codec& codec : kernels::codecs())
     for (const std::uint64_t bytes : kShortAndLong)
       for (const int ranks : {3, 4, 8})
-        for (int damage = 0; damage < kDamages; ++damage) {
+        for (const int damage : damages(codec)) {
           Scene scene = rooted(Collective::reduce, codec, ranks, 1, bytes);
           std::atomic<int> messages = 0, victim = -1;
           scene.tamper = damage_second(damage, messages, victim);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -211,6 +212,14 @@ void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<
 
 // What becomes of the second message: a tamper for Scene, and how many kinds there are.
 inline constexpr int kDamages = 5;
+// Those to try with a codec: all, or under sanitizers one, in turn. Frames are checked before a codec sees
+// them.
+inline std::vector<int> damages(const Codec& codec) {
+  if (kSanitized) return {codec.id % kDamages};
+  std::vector<int> all(kDamages);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 inline Loopback::Tamper damage_second(int damage, std::atomic<int>& messages, std::atomic<int>& victim) {
   return [damage, &messages, &victim](int, int to, int, Loopback::Message& m) {
     if (messages++ != 1) return;

@@ -74,7 +74,7 @@ TEST(SeveralVectors, bits_do_not_depend_on_places_segments_in_flight_threads_and
 TEST(SeveralVectors, damaged_messages_are_errors_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (int damage = 0; damage < kDamages; ++damage) {
+      for (const int damage : damages(codec)) {
         Scene scene{&codec, &plan, plan.name == "hierarchical" ? 6 : 4};
         scene.per_node = node_sizes(plan, scene.ranks)[0];
         scene.vector_ends = {300, 333, 999};

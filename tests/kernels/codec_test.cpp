@@ -1,5 +1,6 @@
 // Properties that every codec row has, for every element type, instruction set, length and input; and the
-// quality of each.
+// quality of each. Row::run checks with each of them that no wire is longer than its bound, and that nothing
+// is written outside of arrays.
 
 #include <gtest/gtest.h>
 
@@ -60,18 +61,6 @@ TEST(Codec, every_isa_writes_the_scalar_bytes_residuals_and_values) {
   });
 }
 
-TEST(Codec, writes_no_more_than_the_bound_and_nothing_behind_it) {
-  for_each_row([](const auto& row) {
-    using T = typename std::decay_t<decltype(row)>::Type;
-    for (const Input input : kInputs)
-      for (const std::size_t n : row.lengths()) {
-        // run() puts canaries behind every array and fails if one changed.
-        const Coded<T> got = row.run(make_input<T>(input, n, seed()), std::vector<T>(n), Feedback::carry);
-        ASSERT_LE(got.wire.size(), row.bound(n)) << row.describe(n, name(input));
-      }
-  });
-}
-
 TEST(Codec, encodes_the_same_from_any_alignment_and_in_pieces) {
   for_each_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
@@ -105,7 +94,10 @@ TEST(Codec, residual_plus_decoded_is_the_input_within_one_ulp) {
     for (const Input input : kInputs)
       for (const std::size_t n : row.lengths()) {
         const auto x = make_input<T>(input, n, seed());
-        const auto before = make_input<T>(input == Input::huge ? Input::zeros : Input::normal, n, seed() + 1);
+        // Without a residual there is no room to lose for huge elements, and nothing at all to send for
+        // zeros.
+        const bool alone = input == Input::huge || input == Input::zeros;
+        const auto before = make_input<T>(alone ? Input::zeros : Input::normal, n, seed() + 1);
         const Coded<T> got = row.run(x, before, Feedback::carry);
         for (std::size_t i = 0; i < n; ++i) {
           const T v = x[i] + before[i];
@@ -254,7 +246,7 @@ TEST(Codec, streaming_changes_no_value_at_any_alignment) {
     const Coded<T> coded = row.run(make_input<T>(Input::normal, n, seed()), {}, Feedback::none);
     std::vector<T> sum(n);
     ASSERT_EQ(row.decode(coded.wire, n, base.data(), sum.data()), Decoded::ok);
-    for (std::size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 4)
+    for (std::size_t shift = 0; shift < 64; shift += kSanitized ? 9 : shift < 8 ? 1 : 4)
       for (const bool in_place : {false, true}) {
         Guarded<T> plain(n * sizeof(T), shift), added(n * sizeof(T), shift);
         added.set(base);

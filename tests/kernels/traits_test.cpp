@@ -110,8 +110,9 @@ TEST(Traits, a_codec_that_says_contraction_is_one_on_hostile_vectors) {
     const std::size_t block = std::min<std::size_t>(row.block(), 4096);
     for (const std::size_t n : {std::size_t{33}, block}) {
       if (n > row.block() && row.codec->whole(row.params)) continue;
-      for (const std::vector<T>& x : hostile<T>(n))
-        ASSERT_LE(lost_share(row, x), 1 - 0.5 / static_cast<double>(n)) << row.describe(n, "hostile");
+      const auto all = hostile<T>(n);
+      for (std::size_t i = 0; i < all.size(); i += kSanitized ? 5 : 1)
+        ASSERT_LE(lost_share(row, all[i]), 1 - 0.5 / static_cast<double>(n)) << row.describe(n, "hostile");
     }
   });
   EXPECT_GT(rows, 100u);
@@ -150,7 +151,8 @@ TEST(Traits, finite_elements_that_decode_to_something_else_are_counted_as_overfl
     using T = typename std::decay_t<decltype(row)>::Type;
     constexpr T kMax = std::numeric_limits<T>::max(), kMin = std::numeric_limits<T>::denorm_min();
     std::vector<std::vector<T>> all;
-    for (const Input input : kInputs) all.push_back(make_input<T>(input, 700, seed()));
+    for (const Input input : kInputs)
+      if (!kSanitized || input == Input::huge) all.push_back(make_input<T>(input, 700, seed()));
     for (const T one :
          {kMax, -kMax, kMax / 2, kMax / 9, static_cast<T>(1e38), static_cast<T>(3.4e38), kMin}) {
       all.emplace_back(700, one);

@@ -15,7 +15,7 @@ namespace mq::test {
 namespace {
 
 std::vector<int> mutant_sizes() {
-  return kSanitized ? std::vector<int>{2, 3, 4} : std::vector<int>{2, 3, 4, 5, 7, 8};
+  return kSanitized ? std::vector<int>{2, 3, 4} : std::vector<int>{2, 3, 4, 5, 6, 8};
 }
 
 struct Kind {
