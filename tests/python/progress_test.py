@@ -43,10 +43,26 @@ with progress.Line() as line:
 """
 
 
-def run(after):
+# Commands whose first step, reading a file, takes long, and then fails.
+READS = """
+import sys, time
+from unittest import mock
+from mpi_quant.commands import compare, policy, progress
+from mpi_quant.results import reader
+progress.AFTER_S, progress.EVERY_S = 0.05, 0.05
+def slow(path):
+    time.sleep(0.3)
+    raise reader.ResultsError(f"{path}: is slow")
+with mock.patch.object(reader, "read", slow):
+    for command, words in ((compare, ["/dev/null", "/dev/null"]), (policy, ["/dev/null"])):
+        print(command.main(words))
+"""
+
+
+def run(after, code=CODE):
     """Standard output, and what a terminal has got as standard error."""
     ours, its = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", CODE.format(after=after)], stdout=subprocess.PIPE, stderr=its, text=True,
+    with subprocess.Popen([sys.executable, "-c", code.format(after=after) if code is CODE else code], stdout=subprocess.PIPE, stderr=its, text=True,
                           env={**os.environ, "COLUMNS": "40"}) as child:
         os.close(its)
         shown = b""
@@ -95,6 +111,15 @@ class Line(unittest.TestCase):
                 os.killpg(child.pid, signal.SIGKILL)  # the copy of the process, too
                 raise
         self.assertEqual((out, child.returncode), (f"{__file__}: not an HDF5 file\n(0, 1)\n", 0))
+
+
+    @unittest.skipUnless(find_spec("h5py"), "no h5py")
+    def test_compare_and_policy_have_one_while_they_read(self):
+        out, shown = run(0, READS)
+        self.assertEqual(out, "2\n1\n")
+        for text in ("file 1 of 2: /dev/null, 0 s", "reads the files, 0 s"):
+            self.assertIn(ERASE + text + ERASE, shown)
+        self.assertEqual(shown.count("/dev/null: is slow"), 2)
 
 
 if __name__ == "__main__":

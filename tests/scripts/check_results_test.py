@@ -5,8 +5,10 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/check_re
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from result_files import NO_CACHE, OTHER, OVER, SMALL, WithFiles, points_of, script, tool
 from scripts_common import committed
 
+from mpi_quant.commands import check
 from mpi_quant.results import reader, schema
 
 COMMITTED = [*committed("*.h5"), SMALL, OTHER, OVER]
@@ -195,6 +198,15 @@ class Check(WithFiles):
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertIn(f"{path}: damaged HDF5 file", done.stdout)
         self.assertIn("2 files, 18 rows, 1 violation", done.stdout)
+
+    def test_what_went_wrong_is_said_and_nothing_is_called_damaged_for_it(self):
+        """An error of this program, or of the machine: its own words. A crash of the HDF5 library: a damaged file."""
+        for broken, said in ((RuntimeError("no more\nmemory here"), "cannot be checked (RuntimeError: no more memory here)"),
+                             (lambda *_: os.kill(os.getpid(), signal.SIGSEGV), "damaged HDF5 file (reading it ended with signal 11)")):
+            shown = mock.Mock()
+            with mock.patch.object(check, "check", side_effect=broken):
+                self.assertEqual(check.isolated("a.h5", False, shown), (0, 1))
+            shown.print.assert_called_once_with(f"a.h5: {said}")
 
     def test_a_full_disk_is_no_damaged_file(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -50,11 +50,14 @@ def check(path, verbose):
     return len(file.points), len(found)
 
 
+UNEXPECTED = 3  # exit code of the process of isolated() where check() raised an exception
+
+
 def isolated(path, verbose, shown):
     """Runs check() in a process of its own, because some damaged files crash the HDF5 library.
 
-    The standard output of that process is a pipe, whose last line is the counts. This process prints the other lines: the child has no
-    use of `shown`, whose lock the drawing thread may hold during the fork.
+    The standard output of that process is a pipe, whose last line is the counts, or the exception that check() raised. This process prints the
+    other lines: the child has no use of `shown`, whose lock the drawing thread may hold during the fork.
     """
     sys.stdout.flush()
     result, answer = os.pipe()
@@ -66,6 +69,9 @@ def isolated(path, verbose, shown):
             os.close(result)
             print(*check(path, verbose), flush=True)
             code = 0
+        except Exception as error:  # the parent prints it
+            print(" ".join(f"{type(error).__name__}: {error}".split()), flush=True)
+            code = UNEXPECTED
         finally:  # the child must not repeat what the parent does at its end
             os._exit(code)
     os.close(answer)
@@ -77,7 +83,11 @@ def isolated(path, verbose, shown):
             shown.print("\n".join(lines))
         rows, found = map(int, counts.split())
         return rows, found
-    shown.print(f"{path}: damaged HDF5 file (reading it ended with wait status {status})")
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == UNEXPECTED:
+        shown.print("\n".join([*lines, f"{path}: cannot be checked ({counts})"]))
+    else:
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
+        shown.print(f"{path}: damaged HDF5 file (reading it ended with {how})")
     return 0, 1
 
 

@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from mpi_quant.commands import command_line, text_output
+from mpi_quant.commands import command_line, progress, text_output
 from mpi_quant.results import reader, schema, whole_files
 from mpi_quant.results.reader import ResultsError
 
@@ -202,7 +202,8 @@ def judged(options):
     """Compares, writes the JSON file and returns the exit code."""
     letters, records, problem, closed = [], [], "", None
     try:
-        sides = [read(path, options.where) for path in (options.a, options.b)]
+        with progress.Line() as shown:
+            sides = [read(path, options.where) for path in shown.each("file", (options.a, options.b))]
         letters = [described(letter, side.attrs) for letter, side in zip("AB", sides)]
         with command_line.output():
             records = compare(*sides, 1 + options.max_slower / 100)

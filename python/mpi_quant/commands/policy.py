@@ -8,7 +8,7 @@ import argparse
 import math
 import sys
 
-from mpi_quant.commands import command_line, text_output
+from mpi_quant.commands import command_line, progress, text_output
 from mpi_quant.figures.selection import PlotError
 from mpi_quant.report import rules
 from mpi_quant.results.reader import ResultsError
@@ -51,9 +51,10 @@ def parse(arguments):
 def main(arguments):
     options = parse(arguments)
     try:
-        groups, results = rules.read(options.files, options.where, options.error, options.simulated, options.ranks)
-        lines = rules.knowledge_lines if options.knowledge else rules.policy_lines
-        text = "\n".join(lines(groups, results, options.where, options.error)) + "\n"
+        with progress.Line("reads the files"):
+            groups, results = rules.read(options.files, options.where, options.error, options.simulated, options.ranks)
+            lines = rules.knowledge_lines if options.knowledge else rules.policy_lines
+            text = "\n".join(lines(groups, results, options.where, options.error)) + "\n"
         with text_output.place(options.out) as out:
             out.write(text)
     except BrokenPipeError:
