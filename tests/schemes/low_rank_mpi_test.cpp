@@ -242,7 +242,7 @@ TEST_F(LowRank, counts_one_call_with_its_bytes) {
   EXPECT_EQ(after.raw_bytes - before.raw_bytes, 4 * s.count());
   const double payload = 4.0 * static_cast<double>(s.rank * (s.m + s.n)) * (size - 1);
   EXPECT_NEAR(static_cast<double>(after.wire_bytes_sent - before.wire_bytes_sent), payload, 0.1 * payload);
-  EXPECT_EQ(after.residual_bytes, 4 * (s.count() + s.n * s.rank));
+  EXPECT_EQ(after.residual_bytes, 4 * (s.count() + s.m * s.rank));
 }
 
 TEST_F(LowRank, leaves_calls_that_it_cannot_serve_to_mpi_and_counts_them) {
