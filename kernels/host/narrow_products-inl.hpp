@@ -57,12 +57,12 @@ struct Products {
     });
   }
 
-  // The rows are taken in strips, so that a strip of p stays in the L2 cache while columns of A are read in
+  // The rows are taken in strips, so that a strip of q stays in the L2 cache while columns of A are read in
   // long runs.
-  static void multiply(const CarriedMatrix& a, const void* q, std::size_t r, void* p) noexcept {
+  static void multiply(const CarriedMatrix& a, const void* p, std::size_t r, void* q) noexcept {
     constexpr std::size_t kStripBytes = 64 << 10;
     const std::size_t strip = std::max<std::size_t>(1, kStripBytes / (r * kPiece * sizeof(T))) * kPiece;
-    std::memset(p, 0, a.m * r * sizeof(T));
+    std::memset(q, 0, a.m * r * sizeof(T));
     Piece pieces[kTogether];
     T factors[kTogether];
     for (std::size_t top = 0; top < a.m; top += strip)
@@ -72,8 +72,8 @@ struct Products {
           const std::size_t rows = std::min(kPiece, a.m - first);
           for (std::size_t c = 0; c < columns; ++c) pieces[c].take(a, j + c, first, rows);
           for (std::size_t k = 0; k < r; ++k) {
-            for (std::size_t c = 0; c < columns; ++c) factors[c] = number(q, a.n, k, j + c);
-            std::byte* const sums = at(p, a.m, k, first);
+            for (std::size_t c = 0; c < columns; ++c) factors[c] = number(p, a.n, k, j + c);
+            std::byte* const sums = at(q, a.m, k, first);
             if (columns == kTogether)
               add_columns<kTogether>(pieces, factors, sums, rows);
             else
@@ -83,7 +83,7 @@ struct Products {
       }
   }
 
-  // The sums of one element of A^T p: sum i mod 16 gets product i.
+  // The sums of one element of A^T q: sum i mod 16 gets product i.
   struct Dot {
     static constexpr int kSums = 16;
     static constexpr int kSumRegs = kSums / N::kWidth;
@@ -104,26 +104,26 @@ struct Products {
     }
   };
 
-  // kColumns columns of q, from k on. Lanes behind the last row add +0 to sums that are never -0.
+  // kColumns columns of p, from k on. Lanes behind the last row add +0 to sums that are never -0.
   template <std::size_t kColumns>
-  static void sum_columns(const CarriedMatrix& a, const void* p, std::size_t j, std::size_t k, void* q) {
+  static void sum_columns(const CarriedMatrix& a, const void* q, std::size_t j, std::size_t k, void* p) {
     Dot dots[kColumns];
     for (Dot& dot : dots) dot.clear();
     for_groups(a.m, [&](std::size_t i, auto lanes) {
       const L v = L::load(at(a.x, a.m, j, i), lanes) + L::load(at(a.e, a.m, j, i), lanes);
-      for (std::size_t c = 0; c < kColumns; ++c) dots[c].add(v, L::load(at(p, a.m, k + c, i), lanes));
+      for (std::size_t c = 0; c < kColumns; ++c) dots[c].add(v, L::load(at(q, a.m, k + c, i), lanes));
     });
     for (std::size_t c = 0; c < kColumns; ++c) {
       const T value = dots[c].value();
-      std::memcpy(at(q, a.n, k + c, j), &value, sizeof value);
+      std::memcpy(at(p, a.n, k + c, j), &value, sizeof value);
     }
   }
 
-  static void multiply_transposed(const CarriedMatrix& a, const void* p, std::size_t r, void* q) noexcept {
+  static void multiply_transposed(const CarriedMatrix& a, const void* q, std::size_t r, void* p) noexcept {
     for (std::size_t j = 0; j < a.n; ++j) {
       std::size_t k = 0;
-      for (; k + kTogether <= r; k += kTogether) sum_columns<kTogether>(a, p, j, k, q);
-      for (; k < r; ++k) sum_columns<1>(a, p, j, k, q);
+      for (; k + kTogether <= r; k += kTogether) sum_columns<kTogether>(a, q, j, k, p);
+      for (; k < r; ++k) sum_columns<1>(a, q, j, k, p);
     }
   }
 
@@ -133,9 +133,9 @@ struct Products {
     L sum = L::all(0);
     L left = L::load(at(a.x, a.m, j, i), lanes) + L::load(at(a.e, a.m, j, i), lanes);
     for (std::size_t k = 0; k < f.r; ++k) {
-      const L p = L::load(at(f.p, a.m, k, i), lanes);
-      sum = sum + p * L::all(number(f.q_sum, a.n, k, j));
-      left = left - p * L::all(number(f.q_own, a.n, k, j));
+      const L p = L::all(number(f.p, a.n, k, j));
+      sum = sum + L::load(at(f.q_sum, a.m, k, i), lanes) * p;
+      left = left - L::load(at(f.q_own, a.m, k, i), lanes) * p;
     }
     sum.store(at(result, a.m, j, i), lanes);
     L::select(left.finite(), left, L::all(0)).store(at(residual, a.m, j, i), lanes);

@@ -39,7 +39,7 @@ class Dot {
   std::array<T, kSums> sums_{};
 };
 
-// True if no element of p q^T can overflow, whatever p with orthonormal columns. False if an element is not
+// True if no element of q p^T can overflow, whatever p with orthonormal columns. False if an element is not
 // finite.
 template <class T>
 bool is_tame(const T* q, std::size_t n, std::size_t r) {

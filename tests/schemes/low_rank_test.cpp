@@ -44,14 +44,14 @@ void for_isas(const F& f) {
 template <class T>
 void expect_plain_products(std::size_t m, std::size_t n, std::size_t r) {
   const Matrix<T> a(m, n, Input::mixed_scales);
-  const auto q = make_input<T>(Input::normal, n * r, seed() + 2),
-             p = make_input<T>(Input::normal, m * r, seed() + 3);
+  const auto p = make_input<T>(Input::normal, n * r, seed() + 2),
+             q = make_input<T>(Input::normal, m * r, seed() + 3);
   const auto at = [&](std::size_t i, std::size_t j) { return a.x[j * m + i] + a.e[j * m + i]; };
   std::vector<T> expected(m * r);
   for (std::size_t k = 0; k < r; ++k)
     for (std::size_t i = 0; i < m; ++i)
       for (std::size_t j = 0; j < n; ++j) {
-        const T product = at(i, j) * q[k * n + j];
+        const T product = at(i, j) * p[k * n + j];
         expected[k * m + i] += product;
       }
   std::vector<T> across(n * r);
@@ -59,7 +59,7 @@ void expect_plain_products(std::size_t m, std::size_t n, std::size_t r) {
     for (std::size_t j = 0; j < n; ++j) {
       T sums[16] = {};
       for (std::size_t i = 0; i < m; ++i) {
-        const T product = at(i, j) * p[k * m + i];
+        const T product = at(i, j) * q[k * m + i];
         sums[i % 16] += product;
       }
       for (std::size_t half = 8; half > 0; half /= 2)
@@ -68,9 +68,9 @@ void expect_plain_products(std::size_t m, std::size_t n, std::size_t r) {
     }
   for_isas<T>([&](const kernels::NarrowProducts& products) {
     std::vector<T> got(m * r, std::numeric_limits<T>::quiet_NaN()), got_across(n * r, got[0]);
-    products.multiply(a.view(), q.data(), r, got.data());
+    products.multiply(a.view(), p.data(), r, got.data());
     EXPECT_TRUE(same_bits(expected, got)) << m << " x " << n << ", " << r;
-    products.multiply_transposed(a.view(), p.data(), r, got_across.data());
+    products.multiply_transposed(a.view(), q.data(), r, got_across.data());
     EXPECT_TRUE(same_bits(across, got_across)) << m << " x " << n << ", " << r;
   });
 }
@@ -147,10 +147,10 @@ template <class T>
 void expect_last_pass(const kernels::NarrowProducts& products) {
   const std::size_t m = 601, n = 5, r = 3;
   Matrix<T> a(m, n);
-  auto p = make_input<T>(Input::normal, m * r, seed() + 2),
-       q_sum = make_input<T>(Input::normal, n * r, seed() + 3),
-       q_own = make_input<T>(Input::normal, n * r, seed() + 4);
-  q_own[2] = std::numeric_limits<T>::max();  // its products with p overflow in column 2
+  auto p = make_input<T>(Input::normal, n * r, seed() + 2),
+       q_sum = make_input<T>(Input::normal, m * r, seed() + 3),
+       q_own = make_input<T>(Input::normal, m * r, seed() + 4);
+  q_own[2] = std::numeric_limits<T>::max();  // its products with p overflow in row 2
   std::vector<T> result(m * n), residual(m * n);
   const kernels::NarrowFactors factors{p.data(), q_sum.data(), q_own.data(), r};
   products.deliver(a.view(), factors, result.data(), residual.data());
@@ -158,8 +158,8 @@ void expect_last_pass(const kernels::NarrowProducts& products) {
     for (std::size_t i = 0; i < m; ++i) {
       T sum = 0, left = a.x[j * m + i] + a.e[j * m + i];
       for (std::size_t k = 0; k < r; ++k) {
-        sum += p[k * m + i] * q_sum[k * n + j];
-        left -= p[k * m + i] * q_own[k * n + j];
+        sum += q_sum[k * m + i] * p[k * n + j];
+        left -= q_own[k * m + i] * p[k * n + j];
       }
       ASSERT_EQ(result[j * m + i], sum);
       ASSERT_EQ(residual[j * m + i], std::isfinite(left) ? left : 0);
