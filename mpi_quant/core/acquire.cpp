@@ -88,6 +88,8 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
       gather_name_ = gather_key(decision_.key.view());
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
+    if (exact_ == Exact::here)
+      exact_requests_.reserve(call_.group != nullptr ? call_.group->vectors.size() : 1);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
     if (local_error_.ok() && !method.exact()) local_error_ = prepare_run(element);
     // Where memory for this library is missing, MPI may still have enough.

@@ -1,5 +1,6 @@
-// The body of MPIQ_Allreduce_group.
+// The bodies of MPIQ_Allreduce_group and MPIQ_Iallreduce_group.
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "mpi_quant/core/group_call.hpp"
 #include "mpi_quant/core/info.hpp"
 #include "mpi_quant/core/mean.hpp"
+#include "mpi_quant/core/requests.hpp"
 
 namespace mq {
 namespace {
@@ -36,6 +38,33 @@ Status refuse_method(const Method& method) {
   return method.exact() ? Status{} : refuse_group(method);
 }
 
+Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                      MPI_Info info, bool is_blocking) {
+  Request request{.call = {MPI_IN_PLACE, nullptr, -1, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}};
+  request.is_blocking = is_blocking;
+  Status made = guarded_status([&]() -> Status {
+    const auto group = std::make_shared<GroupCall>();
+    request.call = group_call(given, datatype, op, comm, *group);
+    request.group = group;
+    return group->error;
+  });
+  CallOptions& options = request.options;
+  options = read_options(info, request.call.count);
+  if (made.ok() && options.local_error.ok()) {
+    made = guarded_status([&]() -> Status {
+      MQ_TRY(refuse_keys(info));
+      return options.method ? refuse_method(*options.method) : Status{};
+    });
+  }
+  if (!made.ok()) {
+    request.call.count = -1;
+    options.local_error = std::move(made);
+    options.method.reset();
+  }
+  take_mean(request.call, options);
+  return request;
+}
+
 }  // namespace
 }  // namespace mq
 
@@ -45,24 +74,18 @@ extern "C" int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* c
                                     const MPI_Count counts[], const char* const keys[], MPI_Datatype datatype,
                                     MPI_Op op, MPI_Comm comm, MPI_Info info) {
   if (!mpi_fits()) return raise(comm, misfit());
-  GroupCall group;
-  Call call{MPI_IN_PLACE, nullptr, -1, MPI_DATATYPE_NULL, MPI_OP_NULL, comm};
-  Status made = guarded_status([&]() -> Status {
-    call = group_call({n, sendbufs, recvbufs, counts, keys}, datatype, op, comm, group);
-    return group.error;
-  });
-  CallOptions options = read_options(info, call.count);
-  if (made.ok() && options.local_error.ok()) {
-    made = guarded_status([&]() -> Status {
-      MQ_TRY(refuse_keys(info));
-      return options.method ? refuse_method(*options.method) : Status{};
-    });
-  }
-  if (!made.ok()) {
-    call.count = -1;
-    options.local_error = std::move(made);
-    options.method.reset();
-  }
-  take_mean(call, options);
-  return answer(call, requested_call({call, options}));
+  const Request request =
+      group_request({n, sendbufs, recvbufs, counts, keys}, datatype, op, comm, info, true);
+  return answer(request.call, requested_call(request));
+}
+
+extern "C" int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void* const recvbufs[],
+                                     const MPI_Count counts[], const char* const keys[],
+                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                     MPIQ_Request* request) {
+  if (!mpi_fits()) return raise(comm, misfit());
+  const GroupArguments given{n, sendbufs, recvbufs, counts, keys};
+  return raise(comm, guarded_status([&] {
+                 return iallreduce(group_request(given, datatype, op, comm, info, false), request);
+               }));
 }

@@ -18,7 +18,7 @@ namespace mq {
 
 struct Call;
 
-// The arguments of MPIQ_Allreduce_group as the caller gave them.
+// The arguments of MPIQ_Allreduce_group and its non-blocking form as the caller gave them.
 struct GroupArguments {
   int n = 0;
   const void* const* sendbufs = nullptr;

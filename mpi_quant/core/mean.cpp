@@ -73,6 +73,10 @@ void take_mean(Call& call, CallOptions& options) noexcept {
 }
 
 Status divide_result(const Call& call) noexcept {
+  if (call.group != nullptr && call.divisor != 1) {
+    for (std::size_t i = 0; i < call.group->vectors.size(); ++i) MQ_TRY(divide_result(call_of(call, i)));
+    return {};
+  }
   const std::size_t n = call.output_range().n;
   const std::optional<kernels::Element> element = element_of(call.datatype);
   if (call.divisor == 1 || n == 0 || !element) return {};

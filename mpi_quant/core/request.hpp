@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -95,6 +96,7 @@ struct Program {
 struct Request {
   Call call;
   CallOptions options = {};
+  std::shared_ptr<const GroupCall> group = {};  // that of the call: a request outlives its arguments
   bool is_blocking = true;
   // Null: the program called this library. Otherwise it called MPI: keys are known to this rank only, and if
   // ranks have different methods, MPI reduces.

@@ -142,6 +142,15 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
   return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
+// Several vectors without a state are those of one rank, which waits for nobody.
+Status sum_alone(const Call& call) {
+  for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
+    const Call one = call_of(call, i);
+    if (one.count > 0) MQ_TRY(mpi_status(exact_call(one, element_of(one.datatype)), "MPI_Allreduce"));
+  }
+  return {};
+}
+
 // Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (r.run != nullptr) {
@@ -150,6 +159,7 @@ Status start_alone(MPIQ_Request_object& r) {
   }
   Call call = r.request.call;
   if (r.decision.reason == Reason::alone) call.comm = MPI_COMM_SELF;  // the program may have freed its own
+  if (call.group != nullptr) return sum_alone(call);
   const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
   r.share.begin();
@@ -232,6 +242,12 @@ Status null_pointer(const char* function) {
   return {Code::bad_argument, std::string(function) + ": request is NULL"};
 }
 
+// Tells the other ranks, which wait for this one, that it cannot take part.
+Status refuse(Request wanted, Status why) {
+  wanted.options.local_error = std::move(why);
+  return requested_call(wanted).status;
+}
+
 }  // namespace
 
 int raise(const Handler& handler, const Status& status) {
@@ -239,7 +255,8 @@ int raise(const Handler& handler, const Status& status) {
 }
 
 Status iallreduce(const Request& wanted, MPIQ_Request* request) {
-  if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
+  const char* const name = wanted.call.group != nullptr ? "MPIQ_Iallreduce_group" : "MPIQ_Iallreduce";
+  if (request == nullptr) return refuse(wanted, null_pointer(name));
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
   MQ_TRY(make(wanted, false, made));
@@ -249,7 +266,7 @@ Status iallreduce(const Request& wanted, MPIQ_Request* request) {
 }
 
 Status allreduce_init(const Request& wanted, MPIQ_Request* request) {
-  if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
+  if (request == nullptr) return refuse(wanted, null_pointer("MPIQ_Allreduce_init"));
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
   MQ_TRY(make(wanted, true, made));

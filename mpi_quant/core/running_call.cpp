@@ -67,7 +67,8 @@ Status RunningCall::step(bool& moved) {
   if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
   if (stage_ == Stage::reducing) {
     int flag = 0;
-    const int code = PMPI_Test(&exact_request_, &flag, MPI_STATUS_IGNORE);
+    const int code = PMPI_Testall(static_cast<int>(exact_requests_.size()), exact_requests_.data(), &flag,
+                                  MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS)
       finish(mpi_status(code, "MPI_Iallreduce"), true);
     else if (flag)
@@ -182,9 +183,21 @@ Status RunningCall::settle_parameters() {
   return {};
 }
 
+// prepare() has reserved memory for the requests.
+Status RunningCall::start_exact_sums() {
+  const MPI_Comm comm = state_.channel.comm().handle();
+  exact_requests_.clear();
+  if (call_.group == nullptr) return start_exact(call_, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL));
+  for (std::size_t i = 0; i < call_.group->vectors.size(); ++i) {
+    const Call one = call_of(call_, i);
+    if (one.count > 0) MQ_TRY(start_exact(one, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL)));
+  }
+  return {};
+}
+
 Status RunningCall::take_turn(bool& moved) {
   if (!state_.order.may_reduce(signature_.sequence)) return {};
-  MQ_TRY(start_exact(call_, state_.channel.comm().handle(), exact_request_));
+  MQ_TRY(start_exact_sums());
   stage_ = Stage::reducing;
   position_.past_turn = true;
   moved = true;

@@ -110,6 +110,7 @@ class RunningCall final : public InFlight {
   Status enter(bool& moved);
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
+  Status start_exact_sums();
   Status settle_parameters();
   void forget_unused_keys();
   void forget_unused_key(std::string_view name);
@@ -144,7 +145,7 @@ class RunningCall final : public InFlight {
   std::size_t held_bytes_ = 0;  // memory of scratch_ and vectors_ that is counted for the communicator
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
-  MPI_Request exact_request_ = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> exact_requests_;  // one, or one for each vector of several
   Share share_;
 };
 

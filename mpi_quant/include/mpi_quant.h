@@ -20,8 +20,9 @@
  *                              MPIQ_Get_version, MPIQ_PCONTROL
  *     Residuals                MPIQ_Residual_flush, _reset, _scale, _save, _restore, _list, _get, _put
  *     Sparse                   MPIQ_Sparse_allreduce, _init, _union
- *     Experimental             with MPIQ_EXPERIMENTAL: MPIQ_Allreduce_group, MPIQ_Factors_allreduce,
- *                              MPIQ_Neighbor_mix, MPIQ_Comm_meet, MPIQ_Comm_raise
+ *     Experimental             with MPIQ_EXPERIMENTAL: MPIQ_Allreduce_group, MPIQ_Iallreduce_group,
+ *                              MPIQ_Factors_allreduce, MPIQ_Neighbor_mix, MPIQ_Comm_meet,
+ *                              MPIQ_Comm_raise
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MPI_QUANT_H
 #define MPI_QUANT_H
@@ -827,6 +828,22 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
 MPIQ_PUBLIC int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* const recvbufs[],
                                      const MPI_Count counts[], const char* const keys[],
                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* Starts MPIQ_Allreduce_group. Collective, but need not wait for other ranks. MPIQ_Wait and MPIQ_Test
+ * complete the request, as that of MPIQ_Iallreduce, and what is said there of calls in flight holds.
+ *
+ *     IN   n to info  as in MPIQ_Allreduce_group. The arrays sendbufs, recvbufs, counts and keys may change
+ *                     once the function has returned; the vectors must not be touched before completion
+ *     OUT  request    MPIQ_REQUEST_NULL if the function fails
+ *
+ * Compressed results, and residuals, are those of MPIQ_Allreduce_group, bit for bit. A key serves one call at
+ * a time: a call with a key of a group in flight is an error on all ranks. If MPI sums the vectors, there is
+ * one MPI_Iallreduce for each, which may round differently. Where MPI has no communicator left for the
+ * library, the function is an error. */
+MPIQ_PUBLIC int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void* const recvbufs[],
+                                      const MPI_Count counts[], const char* const keys[],
+                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                      MPIQ_Request* request);
 
 /* Sums matrices that are products of narrow ones, such as gradients of fully connected layers. Collective.
  *

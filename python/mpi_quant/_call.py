@@ -99,8 +99,22 @@ def telling(refuse: Callable[[], object]) -> Iterator[None]:
         raise
 
 
-class _Prepared:
-    """The arguments of a call. words: makes those of the info."""
+class Prepared:
+    """The arguments of a call."""
+
+    keep: object  # what the library uses until the call is over
+
+    def run(self, function: Any, *after: Any) -> int:
+        """Makes the call by a function of the library, with these arguments at its end. Its error code."""
+        raise NotImplementedError
+
+    def result(self) -> Any:
+        """The result as the user gets it. For a call that is over."""
+        raise NotImplementedError
+
+
+class _Prepared(Prepared):
+    """Those of one vector. words: makes those of the info."""
 
     def __init__(self, x: Any, out: Any, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
@@ -114,7 +128,7 @@ class _Prepared:
             if stream is not None:
                 self._words["stream"] = hex(stream)
             self._send = int(MPI.IN_PLACE) if in_place else self._source.address
-            self.keep: object = self._source.owner, self._target.owner  # while the library uses them
+            self.keep = self._source.owner, self._target.owner
 
     def run(self, function: Any, *after: Any) -> int:
         with telling(self._refuse):
@@ -162,9 +176,10 @@ def allreduce_by(words: Callable[[], Words], x: Any, out: Any, comm: Any) -> Any
 
 
 class Request:
-    """A sum in flight, from iallreduce. x and out must not be touched until test() is True or wait() returns."""
+    """A sum in flight, from iallreduce, or those of iallreduce_group. No array of the call may be touched until test() is True or
+    wait() returns."""
 
-    def __init__(self, handle: ctypes.c_void_p, prepared: "_Prepared") -> None:
+    def __init__(self, handle: ctypes.c_void_p, prepared: Prepared) -> None:
         self._handle, self._prepared = handle, prepared
         _in_flight.add(self)
 
@@ -177,7 +192,7 @@ class Request:
         return bool(flag.value)
 
     def wait(self, sleep: float | None = None) -> Any:
-        """The sum. Raises the call's Error.
+        """The sum, or the list of sums. Raises the call's Error.
 
         sleep: seconds between two tests, such as 50e-6. Then waiting leaves the core to others. None: MPI waits, which reacts
         fastest and keeps the core busy.

@@ -166,8 +166,10 @@ def declare(functions: ctypes.CDLL, handle: Handle) -> None:
     """Types of arguments, without which ctypes would pass pointers as 32-bit numbers."""
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
+    group = [integer, pointer, pointer, pointer, pointer, handle, handle, handle, handle]
     for name, arguments in {
-            "Allreduce": call, "Allreduce_group": [integer, pointer, pointer, pointer, pointer, handle, handle, handle, handle], "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Allreduce_group": group, "Iallreduce_group": [*group, pointer],
             "Bcast": [pointer, count, handle, integer, handle, handle],
             "Reduce": [pointer, pointer, count, handle, handle, integer, handle, handle],
             "Allgather": [pointer, count, handle, pointer, count, handle, handle, handle], "Test": [pointer, pointer], "Wait": [pointer],

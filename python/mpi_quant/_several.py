@@ -1,40 +1,48 @@
-"""allreduce_group: the sums of several vectors by one call. SPDX-License-Identifier: Apache-2.0"""
+"""allreduce_group and iallreduce_group: the sums of several vectors by one call. SPDX-License-Identifier: Apache-2.0"""
 import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from mpi_quant import _arrays
-from mpi_quant._call import Words, telling, with_info, words_of
+from mpi_quant._call import Prepared, Request, Words, telling, with_info, words_of
 from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
-class _Group:
+class _Group(Prepared):
     """The arguments of a call. words: makes those of the info."""
 
     def __init__(self, arrays: Iterable[Any], out: Iterable[Any] | None, keys: Iterable[str] | None, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
         self._comm, self._sum, self._in_place = handle_of(communicator(comm)), handle_of(MPI.SUM), int(MPI.IN_PLACE)
+        self._is_new, self._is_finished = out is None, False
         with telling(self._refuse):
             self._words = words()
-            self.arrays = list(arrays)
-            self._keys = None if keys is None else _texts(keys, len(self.arrays))
-            self.results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(self.arrays)] if out is None else list(out)
-            if len(self.results) != len(self.arrays):
-                raise TypeError(f"out has {len(self.results)} arrays for {len(self.arrays)} vectors")
-            self._pairs = [_arrays.pair(x, y, f"arrays[{i}]", f"out[{i}]") for i, (x, y) in enumerate(zip(self.arrays, self.results))]
+            self._arrays = list(arrays)
+            self._keys = None if keys is None else _texts(keys, len(self._arrays))
+            self._results = [_arrays.empty_like(x, f"arrays[{i}]") for i, x in enumerate(self._arrays)] if out is None else list(out)
+            if len(self._results) != len(self._arrays):
+                raise TypeError(f"out has {len(self._results)} arrays for {len(self._arrays)} vectors")
+            self._pairs = [_arrays.pair(x, y, f"arrays[{i}]", f"out[{i}]") for i, (x, y) in enumerate(zip(self._arrays, self._results))]
             elements = sorted({source.element for source, _, _ in self._pairs})
             if len(elements) > 1:
                 raise TypeError(f"arrays have elements of several types, {', '.join(elements)}: make a call for each type")
             self._element = elements[0] if elements else "f32"
+            self.keep = self._pairs
 
-    def run(self) -> int:
+    def run(self, function: Any, *after: Any) -> int:
         n = len(self._pairs)
         with telling(self._refuse):
             sources = (ctypes.c_void_p * n)(*(self._in_place if same else source.address for source, _, same in self._pairs))
             targets = (ctypes.c_void_p * n)(*(target.address for _, target, _ in self._pairs))
             counts = (ctypes.c_int64 * n)(*(target.count for _, target, _ in self._pairs))
-            return with_info(self._words, lambda info: library().functions.MPIQ_Allreduce_group(
-                n, sources, targets, counts, self._keys, datatype(self._element), self._sum, self._comm, info))
+            return with_info(self._words, lambda info: function(
+                n, sources, targets, counts, self._keys, datatype(self._element), self._sum, self._comm, info, *after))
+
+    def result(self) -> list[Any]:
+        if not self._is_finished and self._is_new:
+            self._results = [_arrays.for_user(x, None, result) for x, result in zip(self._arrays, self._results)]
+        self._is_finished = True
+        return self._results
 
     def _refuse(self) -> None:
         with_info({}, lambda info: library().functions.MPIQ_Allreduce_group(
@@ -67,5 +75,19 @@ def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, 
     Errors are those of allreduce.
     """
     group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
-    check(group.run())
-    return [_arrays.for_user(x, out, result) for x, result in zip(group.arrays, group.results)]
+    check(group.run(library().functions.MPIQ_Allreduce_group))
+    return group.result()
+
+
+def iallreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, keys: Iterable[str] | None = None, comm: Any = None,
+                     method: str | None = None, seed: int | None = None, op: str = "sum") -> Request:
+    """Like allreduce_group, but returns before the sums are there: wait() of the request gives the list. Compressed sums have the same
+    bits.
+
+    What iallreduce says of requests holds. No vector may be touched until test() is True or wait() returns. A key of a call in flight
+    is an Error on all ranks. Experimental: it may change.
+    """
+    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
+    handle = ctypes.c_void_p()
+    check(group.run(library().functions.MPIQ_Iallreduce_group, ctypes.byref(handle)))
+    return Request(handle, group)

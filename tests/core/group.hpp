@@ -66,6 +66,23 @@ class Group : public Api {
                                 v.counts().data(), prefix.empty() ? nullptr : pointers.data(), mpi_type<T>(),
                                 MPI_SUM, comm, info);
   }
+  // Starts the sum. The arrays of the arguments are gone when it returns.
+  template <class T>
+  int start(Vectors<T>& v, MPI_Info info, const std::string& prefix, MPIQ_Request& request) const {
+    const std::vector<std::string> keys = names(v.x.size(), prefix);
+    std::vector<const char*> pointers;
+    for (const std::string& key : keys) pointers.push_back(key.c_str());
+    return MPIQ_Iallreduce_group(static_cast<int>(v.x.size()), v.in().data(), v.out().data(),
+                                 v.counts().data(), prefix.empty() ? nullptr : pointers.data(), mpi_type<T>(),
+                                 MPI_SUM, comm, info, &request);
+  }
+  // The code of the start or else of the end.
+  template <class T>
+  int start_and_wait(Vectors<T>& v, MPI_Info info, const std::string& prefix = "") const {
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    const int code = start(v, info, prefix, request);
+    return code == MPI_SUCCESS ? MPIQ_Wait(&request) : code;
+  }
   template <class T>
   int one(const std::vector<T>& x, std::vector<T>& y, MPI_Info info) const {
     return MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(x.size()), mpi_type<T>(), MPI_SUM, comm,

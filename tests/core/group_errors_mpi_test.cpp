@@ -155,6 +155,46 @@ TEST_F(Group, an_intercommunicator_is_an_error_on_all_ranks) {
   MPI_Comm_free(&mine);
 }
 
+TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_ranks) {
+  const bool odd = rank == size - 1;
+  const auto expect_alone = [&](int code, const std::string& what) {
+    expect_error_everywhere(code, odd ? what : "invalid argument");
+  };
+  const Info info{{"mpiq_method", "int8"}}, exact{{"mpiq_method", "mpi"}};
+  Vectors<float> v = vectors<float>({300, 300}), w = vectors<float>({300, odd ? 299U : 300U});
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  std::vector<void*> out = v.out();
+  const std::vector<MPI_Count> counts = v.counts();
+  const auto start_with = [&](int n, MPIQ_Request* to) {
+    const int code = MPIQ_Iallreduce_group(n, v.in().data(), out.data(), counts.data(), nullptr, MPI_FLOAT,
+                                           MPI_SUM, comm, info, to);
+    return code == MPI_SUCCESS && to != nullptr ? MPIQ_Wait(to) : code;
+  };
+  expect_alone(start_with(odd ? -1 : 2, &request), "n -1 is negative");
+  if (odd) out[1] = nullptr;
+  expect_alone(start_with(2, &request), "recvbufs[1] is NULL");
+  out = v.out();
+  expect_alone(start_with(2, odd ? nullptr : &request), "MPIQ_Iallreduce_group: request is NULL");
+  EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+  expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "auto(error=0.1)"}}),
+                          "serves single vectors");
+  if (size == 1) return;
+  expect_error_everywhere(start_and_wait(w, info), "MPIQ_Allreduce_group");
+  expect_error_everywhere(start_and_wait(w, exact), "MPIQ_Iallreduce_group");
+  expect_error_everywhere(odd ? start_and_wait(v, exact) : sum(v, exact), "MPIQ_Iallreduce_group");
+  expect_error_everywhere(start_and_wait(v, info, odd ? "a" : "b"), "calls differ");
+  EXPECT_EQ(odd ? start_and_wait(v, info) : sum(v, info), MPI_SUCCESS) << "compressed ones meet";
+  // A key of a group in flight.
+  w = v;
+  ASSERT_EQ(start(v, info, "k", request), MPI_SUCCESS);
+  expect_error_everywhere(sum(w, info, "k"), "key \"k0\" is in use by a call in flight");
+  expect_error_everywhere(one(w.x[1], w.y[1], Info{{"mpiq_method", "int8"}, {"mpiq_key", "k1"}}),
+                          "in use by");
+  ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+  for (std::size_t i = 0; i < v.x.size(); ++i) EXPECT_TRUE(same_on_all_ranks(v.y[i]));
+  EXPECT_EQ(sum(w, info, "k"), MPI_SUCCESS);
+}
+
 TEST_F(Group, ranks_that_differ_get_an_error_and_keep_their_residuals) {
   if (size == 1) GTEST_SKIP() << "no other rank differs";
   const bool odd = rank == size - 1;

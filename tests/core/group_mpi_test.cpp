@@ -217,6 +217,76 @@ TEST_F(Group, exact_calls_rules_and_types) {
   for (const auto value : d) ASSERT_NEAR(value.real(), (size - 1) / 2.0, 0.05 * size);
 }
 
+TEST_F(Group, non_blocking_ones_give_the_bits_and_the_residuals_of_blocking_ones) {
+  for (const char* const method : {"onebit/allgather", "int8/direct", "topk/ring", "onebit/grid",
+                                   "onebit memory=momentum(m=0.5)", "mpi"})
+    for (int turn = 0; turn < 3; ++turn) {
+      Vectors<float> v = vectors<float>(kLengths, turn), w = v;
+      const Info info{{"mpiq_method", method}, {"mpiq_op", turn == 1 ? "avg" : "sum"}};
+      ASSERT_EQ(sum(v, info, std::string(method) + "b"), MPI_SUCCESS) << method;
+      ASSERT_EQ(start_and_wait(w, info, std::string(method) + "n"), MPI_SUCCESS) << method;
+      for (std::size_t i = 0; i < v.x.size(); ++i) {
+        EXPECT_TRUE(same_on_all_ranks(w.y[i])) << method << " vector " << i;
+        if (std::string(method) == "mpi") {
+          EXPECT_LE(relative_error(w.y[i], v.y[i]), 1e-6) << "vector " << i;
+        } else {
+          EXPECT_TRUE(same_bits(w.y[i], v.y[i])) << method << " vector " << i << " turn " << turn;
+        }
+      }
+    }
+}
+
+// Completed in another order than they were started, with single calls and a blocking group between. What
+// each key's calls gave and what waits is what was given.
+TEST_F(Group, any_number_in_flight_beside_other_calls_and_nothing_is_lost) {
+  constexpr int kMany = 6;
+  const Info info{{"mpiq_method", "onebit"}};
+  std::vector<Vectors<float>> v;
+  std::vector<MPIQ_Request> requests(2 * kMany, MPIQ_REQUEST_NULL);
+  std::vector<int> ones(10, 1), counted(10);
+  for (int t = 0; t < kMany; ++t) v.push_back(vectors<float>({3000, 0, 17, 70000}, t));
+  const std::vector<float> single = input<float>(5000);
+  std::vector<std::vector<float>> singles(kMany, std::vector<float>(single.size()));
+  for (std::size_t t = 0; t < kMany; ++t) {
+    ASSERT_EQ(start(v[t], t % 2 ? MPI_Info(info) : MPI_INFO_NULL, "g" + std::to_string(t), requests[2 * t]),
+              MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Iallreduce(single.data(), singles[t].data(), 5000, MPI_FLOAT, MPI_SUM, comm,
+                              Info{{"mpiq_method", "raw"}}, &requests[2 * t + 1]),
+              MPI_SUCCESS);
+  }
+  Vectors<float> between = vectors<float>();
+  ASSERT_EQ(sum(between, info, "between"), MPI_SUCCESS);
+  MPIQ_Request of_integers = MPIQ_REQUEST_NULL;
+  void* both[]{counted.data(), counted.data() + 4};
+  const void* const from[]{ones.data(), ones.data()};
+  const MPI_Count lengths[]{4, 6};
+  ASSERT_EQ(MPIQ_Iallreduce_group(2, from, both, lengths, nullptr, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
+                                  &of_integers),
+            MPI_SUCCESS);
+  for (std::size_t i = requests.size(); i-- > 0;) {
+    int flag = 0;
+    while (i % 3 == 0 && flag == 0) ASSERT_EQ(MPIQ_Test(&requests[i], &flag), MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Wait(&requests[i]), MPI_SUCCESS);
+    EXPECT_EQ(requests[i], MPIQ_REQUEST_NULL);
+  }
+  ASSERT_EQ(MPIQ_Wait(&of_integers), MPI_SUCCESS);
+  EXPECT_EQ(counted, std::vector<int>(10, size));
+  for (std::size_t t = 0; t < kMany; ++t) {
+    EXPECT_LE(relative_error(singles[t], exact(single)), 1e-5);
+    for (std::size_t i = 0; i < v[t].x.size(); ++i) {
+      const std::vector<float> zero(v[t].x[i].size());
+      std::vector<float> rest = zero;
+      EXPECT_TRUE(same_on_all_ranks(v[t].y[i]));
+      const Info key{{"mpiq_method", "raw"}, {"mpiq_key", "g" + std::to_string(t) + std::to_string(i)}};
+      if (t % 2 != 0) {
+        ASSERT_EQ(one(zero, rest, key), MPI_SUCCESS);
+      }
+      for (std::size_t k = 0; k < rest.size(); ++k) rest[k] += v[t].y[i][k];
+      EXPECT_LE(relative_error(rest, exact(v[t].x[i])), 1e-5) << "group " << t << " vector " << i;
+    }
+  }
+}
+
 // Half types are converted piece by piece, and vectors may begin at any byte.
 TEST_F(Group, half_types_and_vectors_at_any_byte) {
   MPI_Datatype type = MPI_DATATYPE_NULL;

@@ -1,4 +1,4 @@
-"""mpi_quant.allreduce_group: on 1 to 3 ranks."""
+"""mpi_quant.allreduce_group and iallreduce_group: on 1 to 3 ranks."""
 import unittest
 
 import numpy as np
@@ -62,6 +62,44 @@ class Group(OnAllRanks):
             rest = mq.allreduce(np.zeros(LENGTHS[i], np.float32), method="raw", key=keys[i])
             self.assertLess(relative_error(totals[i] + rest, 20 * sums()[i]), 1e-5)
         mq.residuals().reset()
+
+    def test_non_blocking_ones_give_the_same_bits(self):
+        keys = [[f"{name} {i}" for i in range(len(LENGTHS))] for name in ("blocking", "not")]
+        for method in (None, "int8", "onebit"):
+            for turn in range(2):
+                wanted = mq.allreduce_group(vectors(), keys=keys[0], method=method)
+                request = mq.iallreduce_group(iter(vectors()), keys=iter(keys[1]), method=method)
+                other = mq.iallreduce(vector(500), method="bf16")
+                x = vectors()
+                exact = mq.iallreduce_group(x, x, op="avg")
+                found = request.wait(sleep=50e-6 if turn else None)
+                if method is None:  # MPI may add in another order
+                    self.assert_sums(found, 1e-6)
+                else:
+                    for one, same in zip(found, wanted):
+                        np.testing.assert_array_equal(one, same)
+                self.assertTrue(request.test())
+                self.assertIs(exact.wait()[3], x[3])
+                self.assert_sums(x, 1e-6, WORLD.size)
+                other.wait()
+            mq.residuals().reset()
+        self.assertEqual(mq.iallreduce_group([]).wait(), [])
+        self.assertEqual(len(mq._call._in_flight), 0)
+
+    @compresses
+    def test_an_error_of_a_non_blocking_one_is_an_error_of_all_ranks(self):
+        def start(out):
+            return mq.iallreduce_group(vectors(), out, method="bf16").wait()
+
+        self.assert_last_raises(start, vectors()[:2], None)
+        with self.assertRaisesRegex(mq.Error, "MPIQ_Allreduce_group"):
+            mq.iallreduce_group(vectors()[:3 + (WORLD.rank == LAST)], method="bf16").wait()
+        request = mq.iallreduce_group(vectors(), keys=list("abcd"), method="bf16")
+        with self.assertRaisesRegex(mq.Error, "in use by a call in flight"):
+            mq.allreduce(vectors()[3], key="d", method="bf16")
+        self.assert_sums(request.wait(), 0.01)
+        mq.residuals().reset()
+        self.assertEqual(len(mq._call._in_flight), 0)
 
     @compresses
     def test_it_is_one_call(self):
