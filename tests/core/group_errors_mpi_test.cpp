@@ -176,6 +176,13 @@ TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_
   out = v.out();
   expect_alone(start_with(2, odd ? nullptr : &request), "MPIQ_Iallreduce_group: request is NULL");
   EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+  // So is a request that is NULL in the other functions that start calls.
+  for (auto* const make : {&MPIQ_Iallreduce, &MPIQ_Allreduce_init}) {
+    const int code =
+        make(v.x[0].data(), v.y[0].data(), 300, MPI_FLOAT, MPI_SUM, comm, info, odd ? nullptr : &request);
+    expect_alone(code == MPI_SUCCESS ? MPIQ_Wait(&request) : code, "request is NULL");
+  }
+  EXPECT_EQ(request, MPIQ_REQUEST_NULL);
   expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "auto(error=0.1)"}}),
                           "serves single vectors");
   if (size == 1) return;
