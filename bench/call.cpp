@@ -50,7 +50,7 @@ bool keeps_residual(const Method& method) {
 }  // namespace
 
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
-           std::shared_ptr<const Gpu> gpu, mq::Collective collective)
+           std::shared_ptr<const Gpu> gpu, mq::Collective collective, Form form, int window)
     : exact_(is_lossless(method.method)),
       compresses_(!method.method.exact()),
       carries_(compresses_ && feedback && keeps_residual(method.method) &&
@@ -60,7 +60,11 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
       element_bytes_(kernels::element_bytes(element)),
       gpu_(std::move(gpu)),
       pinned_(compresses_ || dense_ != Dense::host ? nullptr : gpu_, GpuMemory::Kind::pinned,
-              static_cast<std::size_t>(count) * element_bytes_) {
+              static_cast<std::size_t>(count) * element_bytes_),
+      infos_(static_cast<std::size_t>(window), MPI_INFO_NULL),
+      form_(form),
+      mpi_requests_(infos_.size(), MPI_REQUEST_NULL),
+      requests_(infos_.size(), MPIQ_REQUEST_NULL) {
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   count_ = count;
@@ -75,39 +79,60 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
     else
       unavailable_ = made.status().text();
   }
-  if (!compresses_) return;
-  PMPI_Info_create(&info_);
-  PMPI_Info_set(info_, "mpiq_method", mq::to_string(method.method).c_str());
-  if (feedback) PMPI_Info_set(info_, "mpiq_key", kKey);
+  if (form == Form::persistent && !compresses_ && !kHasPersistentSums)
+    unavailable_ = "this MPI library has no MPI_Allreduce_init: it is of MPI 4";
+  for (std::size_t i = 0; i < infos_.size() && compresses_; ++i) {
+    PMPI_Info_create(&infos_[i]);
+    PMPI_Info_set(infos_[i], "mpiq_method", mq::to_string(method.method).c_str());
+    const std::string key = i == 0 ? kKey : kKey + ("-" + std::to_string(i));
+    if (feedback) PMPI_Info_set(infos_[i], "mpiq_key", key.c_str());
+  }
 }
 
 Call::~Call() {
   nccl_.reset();
-  if (info_ != MPI_INFO_NULL) PMPI_Info_free(&info_);
+  for (MPIQ_Request& request : requests_)
+    if (request != MPIQ_REQUEST_NULL) (void)MPIQ_Request_free(&request);
+  for (MPI_Request& request : mpi_requests_)
+    if (request != MPI_REQUEST_NULL) PMPI_Request_free(&request);
+  for (MPI_Info& info : infos_)
+    if (info != MPI_INFO_NULL) PMPI_Info_free(&info);
   PMPI_Comm_free(&comm_);
 }
 
 int Call::operator()(const void* send, void* receive) const {
-  if (compresses_) return collective_->ours(send, receive, info_);
+  if (compresses_) return collective_->ours(send, receive, infos_.front());
   if (nccl_) return (*nccl_)(send == MPI_IN_PLACE ? receive : send, receive) ? MPI_SUCCESS : MPI_ERR_OTHER;
   if (gpu_ && dense_ == Dense::host) return staged(send, receive);
   return collective_->mpi(send, receive);
 }
 
-int Call::start(const void* send, void* receive) {
-  if (compresses_) return MPIQ_Iallreduce(send, receive, count_, type_, MPI_SUM, comm_, info_, &request_);
-  return mpi_start_sum(send, receive, count_, type_, comm_, &mpi_request_);
+int Call::start(const void* send, void* receive, std::size_t i) {
+  MPIQ_Request& ours = requests_[i];
+  MPI_Request& mpi = mpi_requests_[i];
+  if (form_ != Form::persistent)
+    return compresses_ ? MPIQ_Iallreduce(send, receive, count_, type_, MPI_SUM, comm_, infos_[i], &ours)
+                       : mpi_start_sum(send, receive, count_, type_, comm_, &mpi);
+  int error = MPI_SUCCESS;
+  if (compresses_ && ours == MPIQ_REQUEST_NULL)
+    error = MPIQ_Allreduce_init(send, receive, count_, type_, MPI_SUM, comm_, infos_[i], &ours);
+  if (!compresses_ && mpi == MPI_REQUEST_NULL)
+    error = mpi_prepare_sum(send, receive, count_, type_, comm_, &mpi);
+  if (error != MPI_SUCCESS) return error;
+  return compresses_ ? MPIQ_Start(&ours) : MPI_Start(&mpi);
 }
 
-int Call::test(bool& over) {
+int Call::test(bool& over, std::size_t i) {
   int flag = 0;
   const int error =
-      compresses_ ? MPIQ_Test(&request_, &flag) : MPI_Test(&mpi_request_, &flag, MPI_STATUS_IGNORE);
+      compresses_ ? MPIQ_Test(&requests_[i], &flag) : MPI_Test(&mpi_requests_[i], &flag, MPI_STATUS_IGNORE);
   over = flag != 0;
   return error;
 }
 
-int Call::wait() { return compresses_ ? MPIQ_Wait(&request_) : MPI_Wait(&mpi_request_, MPI_STATUS_IGNORE); }
+int Call::wait(std::size_t i) {
+  return compresses_ ? MPIQ_Wait(&requests_[i]) : MPI_Wait(&mpi_requests_[i], MPI_STATUS_IGNORE);
+}
 
 // Copies to pinned memory, makes the call there in place with MPI, and copies back. Nothing is cheaper if MPI
 // does not know GPU memory.

@@ -10,8 +10,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/collective_call.hpp"
+#include "bench/form.hpp"
 #include "bench/gpu.hpp"
 #include "bench/nccl.hpp"
 #include "bench/parse_lists.hpp"
@@ -24,19 +26,22 @@ MPI_Datatype mpi_type(kernels::Element element);
 class Call {
  public:
   // Collective over comm, as is the destructor. count: of the whole vector. gpu: the GPU that holds the
-  // vectors; null: they are on the host. Throws std::bad_alloc if there is no pinned memory.
+  // vectors; null: they are on the host. form, window: what start() makes, and how many calls may be in
+  // flight. Throws std::bad_alloc if there is no pinned memory.
   Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
-       std::shared_ptr<const Gpu> gpu = nullptr, mq::Collective collective = mq::Collective::allreduce);
+       std::shared_ptr<const Gpu> gpu = nullptr, mq::Collective collective = mq::Collective::allreduce,
+       Form form = Form::nonblocking, int window = 1);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
-  // A sum that does not block, of vectors on the host. One is in flight at a time. test() says whether it is
-  // over; wait() follows in any case. MPI error codes.
-  int start(const void* send, void* receive);
-  int test(bool& over);
-  int wait();
+  // A sum that does not block, of vectors on the host. Call i of the window has residuals of its own. test()
+  // says whether it is over; wait() follows in any case. A persistent call is prepared by its first start(),
+  // and keeps these vectors. MPI error codes.
+  int start(const void* send, void* receive, std::size_t i = 0);
+  int test(bool& over, std::size_t i = 0);
+  int wait(std::size_t i = 0);
   // the reason why it cannot be used, equal on all ranks; "" if it can
   const std::string& unavailable() const { return unavailable_; }
   MPIQ_Stats stats() const;              // all zero for mpi
@@ -57,12 +62,13 @@ class Call {
   std::unique_ptr<Nccl> nccl_;
   std::string unavailable_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  MPI_Info info_ = MPI_INFO_NULL;
+  std::vector<MPI_Info> infos_;  // by call of the window
+  Form form_;
   std::optional<CollectiveCall> collective_;
   MPI_Count count_ = 0;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
-  MPI_Request mpi_request_ = MPI_REQUEST_NULL;
-  MPIQ_Request request_ = MPIQ_REQUEST_NULL;
+  std::vector<MPI_Request> mpi_requests_;
+  std::vector<MPIQ_Request> requests_;
 };
 
 // Whether this MPI library reports, here and now, that it takes addresses on a GPU.

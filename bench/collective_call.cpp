@@ -17,6 +17,16 @@ int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype
   return MQ_LARGE(MPI_Iallreduce)(send, receive, static_cast<MpiCount>(count), type, MPI_SUM, comm, request);
 }
 
+int mpi_prepare_sum([[maybe_unused]] const void* send, [[maybe_unused]] void* receive,
+                    [[maybe_unused]] MPI_Count count, [[maybe_unused]] MPI_Datatype type,
+                    [[maybe_unused]] MPI_Comm comm, [[maybe_unused]] MPI_Request* request) {
+#if MPI_VERSION >= 4
+  return MPI_Allreduce_init_c(send, receive, count, type, MPI_SUM, comm, MPI_INFO_NULL, request);
+#else
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+#endif
+}
+
 CollectiveCall::CollectiveCall(mq::Collective collective, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
     : collective_(collective), count_(count), type_(type), comm_(comm) {
   int rank = 0, ranks = 1;

@@ -27,6 +27,13 @@ int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type,
 int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
                   MPI_Request* request);
 
+// Prepares a sum that MPI_Start starts. MPI_ERR_UNSUPPORTED_OPERATION where MPI has none
+// (kHasPersistentSums).
+int mpi_prepare_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
+                    MPI_Request* request);
+// From MPI 4 on.
+inline constexpr bool kHasPersistentSums = MPI_VERSION >= 4;
+
 class CollectiveCall {
  public:
   // count: of the whole vector. If the ranks do not divide it, the parts of a reduce-scatter and of an

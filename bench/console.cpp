@@ -134,6 +134,8 @@ void print_row(const PointRow& r) {
     text += fmt::format("  energy {} J a call, {} J/GB, {} W", number(r.energy_J, "{:.3g}"),
                         number(r.energy_J / static_cast<double>(r.bytes) * 1e9, "{:.3g}"),
                         number(r.energy_power_W, "{:.3g}"));
+  if (r.form.str() != name(Form::blocking) && r.compute_percent < 0)
+    text += fmt::format("  {}, window {}", r.form.str(), r.window);
   if (r.arrival.str() != to_string(Arrival{})) text += "  arrival " + r.arrival.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");

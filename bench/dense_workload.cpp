@@ -86,7 +86,8 @@ class DenseWorkload final : public Workload {
     // In place, what a rank brings lies in the memory of the result, which is then a whole vector.
     all_.out.cut(all_.options.in_place
                      ? point.bytes()
-                     : all_.output_part(point).count * kernels::element_bytes(point.element));
+                     : all_.output_part(point).count * kernels::element_bytes(point.element),
+                 static_cast<std::size_t>(all_.options.window));
     hash_ = hash_bytes(all_.in.slot(0), input_bytes_);
     if (all_.options.check)
       checker_.emplace(all_.generator, point.element, all_.first(point, 0), point.count, comm,
@@ -95,7 +96,7 @@ class DenseWorkload final : public Workload {
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
   void prepare(std::size_t turn, std::size_t repetition) override {
     if (all_.options.buffers == Buffers::warm) turn = 0;
-    slot_ = turn % all_.out.slots();
+    slot_ = turn * static_cast<std::size_t>(all_.options.window) % all_.out.slots();
     send_ = all_.in.place((turn * all_.steps() + repetition % all_.steps()) % all_.in.slots());
     receive_ = all_.out.place(slot_);
     if (all_.options.in_place) {
@@ -129,10 +130,11 @@ class DenseWorkload final : public Workload {
   }
 
   const void* send() const { return send_; }
-  void* receive() const { return receive_; }
-  const void* result() const {  // for the host to read
-    all_.out.pull_slot(slot_);
-    return all_.out.slot(slot_);
+  // Of call i of a window.
+  void* receive(std::size_t i = 0) const { return i == 0 ? receive_ : all_.out.place(slot_ + i); }
+  const void* result(std::size_t i = 0) const {  // for the host to read
+    all_.out.pull_slot(slot_ + i);
+    return all_.out.slot(slot_ + i);
   }
   const std::shared_ptr<const Gpu>& gpu() const { return all_.gpu; }
   const Checker& checker() const { return *checker_; }
@@ -155,7 +157,8 @@ class DenseVariant : public Variant {
                const Options& options, MPI_Comm comm)
       : workload_(workload),
         call_(method, point.element, static_cast<MPI_Count>(point.count), options.feedback, comm,
-              workload.gpu(), options.collective) {}
+              workload.gpu(), options.collective,
+              options.form == Form::persistent ? Form::persistent : Form::nonblocking, options.window) {}
   std::string unavailable() const override { return call_.unavailable(); }
   int call() override { return call_(workload_.send(), workload_.receive()); }
   ResultErrors compare(bool exact) const override {
@@ -205,7 +208,41 @@ class OverlapVariant final : public DenseVariant {
   Work& work_;
 };
 
+// Starts the sums of a window, all of the same vector, and then completes them in the same order.
+class WindowVariant final : public DenseVariant {
+ public:
+  WindowVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,
+                const Options& options, MPI_Comm comm)
+      : DenseVariant(workload, method, point, options, comm),
+        window_(static_cast<std::size_t>(options.window)) {}
+  int calls_each() const override { return static_cast<int>(window_); }
+  int call() override {
+    int error = MPI_SUCCESS;
+    std::size_t started = 0;
+    for (; started < window_ && error == MPI_SUCCESS; ++started)
+      error = call_.start(workload_.send(), workload_.receive(started), started);
+    if (error != MPI_SUCCESS) --started;
+    for (std::size_t i = 0; i < started; ++i)
+      if (const int failed = call_.wait(i); failed != MPI_SUCCESS) error = failed;
+    return error;
+  }
+  ResultErrors compare(bool exact) const override {
+    ResultErrors all = workload_.checker().compare(workload_.result(), exact);
+    for (std::size_t i = 1; i < window_; ++i) {
+      const ResultErrors one = workload_.checker().compare(workload_.result(i), exact);
+      all.n_wrong += one.n_wrong;
+      all.replicas_equal = all.replicas_equal && one.replicas_equal;
+    }
+    return all;
+  }
+
+ private:
+  std::size_t window_;
+};
+
 std::unique_ptr<Variant> DenseWorkload::variant(const MethodWord& method) {
+  if (all_.options.form != Form::blocking)
+    return std::make_unique<WindowVariant>(*this, method, point_, all_.options, comm_);
   if (method.compute_percent >= 0)
     return std::make_unique<OverlapVariant>(*this, method, point_, all_.options, comm_, *all_.work);
   return std::make_unique<DenseVariant>(*this, method, point_, all_.options, comm_);

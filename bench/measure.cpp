@@ -119,12 +119,13 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
     if (const int error = entry.variant->call(); error != MPI_SUCCESS) entry.error = error;
   s.end_s = now_s();
   const MPIQ_Stats after = entry.variant->stats();
-  s.phase_s = {(after.encode_s - before.encode_s) / calls, (after.wait_s - before.wait_s) / calls,
-               (after.decode_s - before.decode_s) / calls};
+  const double sums = static_cast<double>(calls) * entry.variant->calls_each();
+  s.phase_s = {(after.encode_s - before.encode_s) / sums, (after.wait_s - before.wait_s) / sums,
+               (after.decode_s - before.decode_s) / sums};
   // These times cannot tell waiting for a late rank from the call's own work.
   if (point_.arrival != Arrival{}) s.phase_s.fill(kUnknown);
   if (clock_) s.start_s = clock_->at(s.start_s), s.end_s = clock_->at(s.end_s);
-  s.end_s = s.start_s + (s.end_s - s.start_s) / calls;
+  s.end_s = s.start_s + (s.end_s - s.start_s) / sums;
   if (entry.compute_percent > 0) {
     const double start = now_s();
     entry.variant->compute();
@@ -360,8 +361,9 @@ void PointRun::last_look(Entry& entry) {
     std::uint64_t sum = most[0];
     PMPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_UINT64_T, MPI_MAX, sync_);
     PMPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, sync_);
-    const std::uint64_t calls = o.order.size() * static_cast<std::uint64_t>(o.batch) +
-                                static_cast<std::uint64_t>(std::max(o.energy.calls, 0));
+    const std::uint64_t calls = (o.order.size() * static_cast<std::uint64_t>(o.batch) +
+                                 static_cast<std::uint64_t>(std::max(o.energy.calls, 0))) *
+                                static_cast<std::uint64_t>(entry.variant->calls_each());
     o.wire_bytes_max = static_cast<std::int64_t>(most[0] / calls);
     o.wire_bytes_sum = static_cast<std::int64_t>(sum / calls);
     o.scratch_bytes = static_cast<std::int64_t>(most[1]);

@@ -112,6 +112,9 @@ Status read_data(const std::string& text, Options& o) {
 Status read_buffers(const std::string& text, Options& o) {
   return take_word(text, {Buffers::rotate, Buffers::warm, Buffers::cold}, o.buffers);
 }
+Status read_form(const std::string& text, Options& o) {
+  return take_word(text, {Form::blocking, Form::nonblocking, Form::persistent}, o.form);
+}
 Status read_memory(const std::string& text, Options& o) {
   return take_word(text, {Place::host, Place::cuda}, o.memory);
 }
@@ -370,6 +373,17 @@ std::vector<OptionRow> make_table() {
       {kAllreduce, "--test-interval", MQ_AT(test_interval_us), "test_interval_us",
        "with --overlap: microseconds of computation between two tests of the request; 0: no tests", nullptr,
        CLI::Range(0, 1 << 30), true},
+      {kAllreduce,
+       "--form",
+       Text{"blocking", read_form},
+       "form",
+       "blocking; nonblocking: calls are started, then completed; persistent: requests that are prepared once, with --buffers warm",
+       MQ_JSON(json_quote(name(o.form))),
+       {},
+       true},
+      {kAllreduce, "--window", MQ_AT(window), "window",
+       "calls that are started before the first of them is completed, with --form nonblocking or persistent; times are those of one",
+       nullptr, CLI::Range(1, 64), true},
       {kVectors, "--energy", MQ_AT(energy_s), "energy_s",
        "seconds of calls of each method by which its energy is measured, where the machine counts it; see bench/README.md [0: not]",
        nullptr, CLI::Range(0.0, 3600.0), true},

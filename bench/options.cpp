@@ -44,6 +44,28 @@ Status check_overlap(const Options& o) {
   return {};
 }
 
+// What calls that do not block cannot be measured with.
+Status check_form(const Options& o) {
+  if (o.form == Form::blocking)
+    return o.window == 1 ? Status{}
+                         : usage("--window",
+                                 "calls that block are not in flight together: --form nonblocking, or "
+                                 "persistent");
+  if (!o.overlap.empty()) return usage("--form", "--overlap has calls of its own, which do not block");
+  if (o.memory == Place::cuda) return usage("--form", "vectors are on the host: not with --memory cuda");
+  if (o.form == Form::persistent && o.buffers != Buffers::warm)
+    return usage("--form", "a persistent request has the same vectors in every call: --buffers warm");
+  for (const MethodWord& m : o.methods)
+    if (!m.algorithm.empty())
+      return usage("--form", fmt::format("{}: MPI's algorithms of such calls have other names", m.text));
+  if (o.window == 1) return {};
+  if (o.in_place) return usage("--window", "all calls sum the same vector: not with --in-place");
+  if (!o.arrivals.empty())
+    return usage("--window", "times would not count from the last arrival: not with --arrival");
+  if (o.energy_s > 0) return usage("--window", "energy is that of single calls: not with --energy");
+  return {};
+}
+
 Status check_arrivals(const Options& o) {
   if (o.arrivals.empty()) return {};
   if (o.sync == Sync::none) return usage("--arrival", "ranks that start back to back are late by themselves");
@@ -85,6 +107,7 @@ Status check_together(const Options& o) {
     return usage("--format",
                  "csv is for programs: nothing else is printed, so --graph and --phases do not go with it");
   MQ_TRY(check_overlap(o));
+  MQ_TRY(check_form(o));
   MQ_TRY(check_arrivals(o));
   MQ_TRY(check_energy(o));
   MQ_TRY(check_baseline(o));

@@ -11,6 +11,7 @@
 
 #include "bench/arrival.hpp"
 #include "bench/data.hpp"
+#include "bench/form.hpp"
 #include "bench/models.hpp"
 #include "bench/parse_lists.hpp"
 #include "bench/sparse_data.hpp"
@@ -89,7 +90,9 @@ struct Options {
   // Calls that do not block: lengths of the computation between start and end, in percent of the baseline's
   // time without any. Ascending, each once. Empty: calls that block.
   std::vector<int> overlap;
-  int test_interval_us = 100;     // of that computation between two tests of the request; 0: no tests
+  int test_interval_us = 100;  // of that computation between two tests of the request; 0: no tests
+  Form form = Form::blocking;
+  int window = 1;                 // calls in flight at once, if they do not block
   double energy_s = 0;            // of calls by which the energy of a method is measured; 0: it is not
   bool phases = false;            // print the phases; they are stored in any case
   Format format = Format::table;  // osu has keep_ranks set

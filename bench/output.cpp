@@ -20,7 +20,8 @@ constexpr double kMicro = 1e6;
 // The collective as programs of the OSU Micro-Benchmarks call it. They have none of sparse vectors.
 const char* osu_name(const Options& o) {
   if (o.sparse) return "Sparse Allreduce";
-  if (!o.overlap.empty()) return "MPI Non-blocking Allreduce";
+  if (o.form == Form::persistent) return "MPI Persistent Allreduce";
+  if (o.form == Form::nonblocking || !o.overlap.empty()) return "MPI Non-blocking Allreduce";
   switch (o.collective) {
     case mq::Collective::reduce_scatter: return "MPI Reduce_scatter";
     case mq::Collective::allgather: return "MPI Allgather";

@@ -191,13 +191,16 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
                                       ? std::string()
                                       : fmt::format(R"("compute_percent":{},"test_interval_us":{},)",
                                                     m.compute_percent, o.test_interval_us);
+  const std::string form = o.form == Form::blocking
+                               ? std::string()
+                               : fmt::format(R"("form":"{}","window":{},)", name(o.form), o.window);
   const std::string arrival =
       p.arrival == Arrival{} ? std::string() : fmt::format(R"("arrival":"{}",)", to_string(p.arrival));
   return fmt::format(
-      R"({{{}"buffers":"{}","collective":"{}",{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"({{{}"buffers":"{}","collective":"{}",{}{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
       R"("layer":{},"link":{},{}"memory":"{}","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
-      arrival, name(o.buffers), collective_name(o), computation, p.count, json_quote(to_string(o.data)),
+      arrival, name(o.buffers), collective_name(o), computation, form, p.count, json_quote(to_string(o.data)),
       name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
       json_quote(m.text), mode(o), json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out",
       p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));
@@ -218,14 +221,15 @@ std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int rank
   const std::uint64_t slot = slot_stride(largest_bytes);
   const std::uint64_t steps =
       static_cast<unsigned>(o.data.steps) * slot;  // one slot for each step, whatever its size
-  if (o.buffers == Buffers::warm) return steps;
+  const std::uint64_t window = static_cast<unsigned>(o.window) * slot;  // each call in flight has a result
+  if (o.buffers == Buffers::warm) return std::max(steps, window);
   // On a GPU: at least twice the largest L2 cache.
   const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
   // Twice the cache of one die. Some processors report the sum of all dies, but a core reaches only one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
   const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
-  return std::max({2 * slot, steps, floor, share});
+  return std::max({2 * slot, steps, window, floor, share});
 }
 
 }  // namespace mq::bench

@@ -66,6 +66,8 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.buffers = name(o.buffers);
   row.sync = name(o.sync);
   row.arrival = to_string(p.arrival);
+  row.form = name(m.compute_percent >= 0 ? Form::nonblocking : o.form);
+  row.window = o.window;
   row.mode = mode(o);
   row.launch = o.launch;
   row.block_order_seed = c.order_seed;

@@ -25,6 +25,7 @@ class Variant {
   Variant& operator=(const Variant&) = delete;
   // The reason why it cannot be measured here; "" if it can. The same on all ranks.
   virtual std::string unavailable() const { return ""; }
+  virtual int calls_each() const { return 1; }  // how many sums one call() makes
   virtual int call() = 0;  // on the buffers of the last prepare(); returns an MPI error code, never aborts
   virtual ResultErrors compare(
       bool exact) const = 0;                      // compares the result of the last call with the reference

@@ -1,4 +1,5 @@
-// mpiq-bench --overlap: its options, the calls that it makes of a method, and what the times say.
+// mpiq-bench --overlap, --form and --window: their options, the calls that they make of a method, and what
+// the times say.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +69,50 @@ TEST(Overlap, each_method_computes_for_each_length_and_not_at_all) {
                        {"mpi", 0}, {"bf16", 0}, {"mpi", 50}, {"bf16", 50}, {"mpi", 200}, {"bf16", 200}}));
   for (std::size_t i = 0; i < keys.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(keys[i], keys[j]) << found[i].second << found[j].second;
+}
+
+TEST(Form, usage_errors_exit_with_two_and_name_the_word) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases{
+      {{"--form", "later"}, "--form"},
+      {{"--window", "2"}, "--form nonblocking"},
+      {{"--form", "nonblocking", "--window", "0"}, "--window"},
+      {{"--form", "nonblocking", "--window", "65"}, "--window"},
+      {{"--form", "nonblocking", "--overlap", "100"}, "--overlap"},
+      {{"--form", "nonblocking", "--memory", "cuda"}, "--memory cuda"},
+      {{"--form", "nonblocking", "--methods", "mpi,mpi/ring"}, "mpi/ring"},
+      {{"--form", "persistent"}, "--buffers warm"},
+      {{"--form", "nonblocking", "--window", "2", "--in-place"}, "--in-place"},
+      {{"--form", "nonblocking", "--window", "2", "--arrival", "one:50"}, "--arrival"},
+      {{"--form", "nonblocking", "--window", "2", "--energy", "1"}, "--energy"}};
+  for (auto [words, named] : cases) {
+    words.insert(words.begin(), "allreduce");
+    const CommandLine line = parse(words);
+    EXPECT_EQ(line.exit_code, kUsage) << named;
+    EXPECT_NE((line.out + line.err).find(named), std::string::npos) << named << ": " << line.out << line.err;
+  }
+}
+
+TEST(Form, is_a_condition_of_the_measurement) {
+  const std::vector<std::vector<const char*>> all{
+      {"allreduce"},
+      {"allreduce", "--form", "nonblocking"},
+      {"allreduce", "--form", "nonblocking", "--window", "8"},
+      {"allreduce", "--form", "persistent", "--buffers", "warm", "--window", "8"}};
+  std::vector<std::string> keys;
+  for (const auto& words : all) {
+    const Options o = parse(words).options;
+    const std::string config = config_json(o);
+    EXPECT_EQ(config.find("form") != std::string::npos, words.size() > 1) << "older files go on: " << config;
+    EXPECT_EQ(config.find("window") != std::string::npos, o.window > 1) << config;
+    const auto points = make_points(o, 2);
+    ASSERT_TRUE(points.ok());
+    keys.push_back(hash128(variables_json(o, points->front(), points->front().methods.front(), {})));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(keys[i], keys[j]) << i << " " << j;
+  Options warm = parse({"allreduce", "--buffers", "warm"}).options;
+  warm.window = 8;
+  EXPECT_GE(pool_bytes(warm, 1 << 20, 1), 8U << 20) << "each call in flight has a result";
 }
 
 TEST(Overlap, is_the_hidden_part_of_the_shorter_one) {

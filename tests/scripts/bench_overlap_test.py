@@ -1,4 +1,5 @@
-"""mpiq-bench --overlap: calls that do not block, with computation between start and end. Usage: bench_overlap_test.py BIN MPIEXEC..."""
+"""mpiq-bench --overlap: calls that do not block, with computation between start and end; --form and --window: such calls, and persistent ones, one or
+several in flight. Usage: bench_overlap_test.py BIN MPIEXEC..."""
 import os
 import re
 import subprocess
@@ -68,6 +69,34 @@ class Overlap(WithFiles):
         for size, overall, compute, pure, overlap in rows:
             self.assertEqual(size, SIZE)
             self.assertTrue(min(overall, compute, pure) > 0 and 0 <= overlap <= 100)
+
+
+class Form(WithFiles):
+    def rows(self, name, *words):
+        """method -> row."""
+        path = self.path(name)
+        done = subprocess.run([*MPIEXEC, "2", os.path.join(BIN, "mpiq-bench"), "allreduce", "--sizes", str(SIZE), "--methods", "mpi,bf16,onebit", "-n", "6",
+                               *words, "-O", path], capture_output=True, text=True, check=False, timeout=200)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        checked = tool("check_results", path)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""), checked.stdout)
+        return {row["method"].decode(): row for row in points_of(path)}
+
+    def test_all_calls_in_flight_are_checked_and_count_as_one_each(self):
+        plain = self.rows("plain.h5")
+        for form, words in (("nonblocking", ()), ("persistent", ("--buffers", "warm"))):
+            rows = self.rows(f"{form}.h5", "--form", form, "--window", "3", *words)
+            if rows["mpi"]["status"] == b"skipped":  # an MPI before MPI 4
+                self.assertEqual((form, b"no MPI_Allreduce_init" in rows.pop("mpi")["note"]), ("persistent", True))
+            for method, row in rows.items():
+                self.assertEqual((row["status"], row["form"].decode(), int(row["window"]), int(row["n_wrong"])), (b"ok", form, 3, 0), method)
+                if method != "mpi":
+                    self.assertEqual((int(row["replicas_equal"]), row["wire_bytes_max"]), (1, plain[method]["wire_bytes_max"]), "of one call")
+            self.assertEqual(rows["onebit"]["residual_bytes"], 3 * plain["onebit"]["residual_bytes"], "each call has its own")
+        self.assertEqual({(row["form"], int(row["window"])) for row in plain.values()}, {(b"blocking", 1)})
+        drawn = tool("plot", "time", self.path("plain.h5"), self.path("nonblocking.h5"), "-o", self.path("figures"))
+        self.assertEqual(drawn.returncode, 1)
+        self.assertIn("rows differ in form", drawn.stderr)
 
 
 if __name__ == "__main__":

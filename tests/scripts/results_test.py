@@ -16,11 +16,11 @@ from mpi_quant.results import reader
 
 TEXTS = {"key": 32, "status": 12, "grade": 8, "collective": 32, "algorithm": 32, "compressor": 32, "comp_params": 96,
          "dtype": 8, "op": 8, "memory": 8, "place": 8, "model": 32, "buffers": 8, "sync": 8, "mode": 12, "base_key": 32,
-         "method": 128, "link": 48, "arrival": 32, "start_utc": 32, "layer": 48}
+         "method": 128, "link": 48, "arrival": 32, "form": 16, "start_utc": 32, "layer": 48}
 NUMBERS = {"ranks": "i4", "nodes": "i4", "count": "i8", "bytes": "i8", "input_id": "i4", "launch": "i4", "reps": "i4",
            "t_median_s": "f8", "t_ci_lo_s": "f8", "t_ci_hi_s": "f8", "t_p95_s": "f8", "speedup": "f8", "speedup_lo": "f8",
            "speedup_hi": "f8", "err_rel_l2": "f8", "oversubscribed": "i1", "feedback": "i1", "ratio_achieved": "f8",
-           "compute_percent": "i4", "test_interval_us": "i4", "overlap": "f8", "overlap_lo": "f8", "overlap_hi": "f8",
+           "compute_percent": "i4", "test_interval_us": "i4", "window": "i4", "overlap": "f8", "overlap_lo": "f8", "overlap_hi": "f8",
            "matrix_side": "i8", "ratio_target": "f8", "wire_bytes_max": "i8", "layers_alike": "i4"}
 POINT = np.dtype([(name, f"S{size}") for name, size in TEXTS.items()] + list(NUMBERS.items()))
 INPUT = np.dtype([("input_id", "i4"), ("distribution", "S32"), ("rho", "f8")])
@@ -33,7 +33,7 @@ def point(method, size, time, **changes):
     codec = "none" if dense else method.partition("(")[0]
     values = dict(
         key=f"{method}-{size}", status="ok", grade="smoke", collective="allreduce", compressor=codec, dtype="f32", op="sum",
-        algorithm=(algorithm or "mpi") if dense else "direct", memory="host", matrix_side=-1, compute_percent=-1, test_interval_us=-1, ratio_achieved=1, ratio_target=1, place="out", buffers="rotate", sync="barrier", arrival="together",
+        algorithm=(algorithm or "mpi") if dense else "direct", memory="host", matrix_side=-1, compute_percent=-1, test_interval_us=-1, ratio_achieved=1, ratio_target=1, place="out", buffers="rotate", sync="barrier", arrival="together", form="blocking", window=1,
         mode="interleaved", base_key=f"mpi-{size}", method=method, link="test", ranks=2, nodes=1, count=size // 4, bytes=size,
         reps=20, t_median_s=time, t_ci_lo_s=0.9 * time, t_ci_hi_s=1.1 * time, t_p95_s=1.5 * time, speedup=1e-3 / time,
         speedup_lo=0.9e-3 / time, speedup_hi=1.1e-3 / time, err_rel_l2=3e-8 if dense else 0.5,

@@ -64,7 +64,8 @@ def name(key):
     values = dict(zip(COLUMNS, key))
     computing = f"computing {values['compute_percent']} %" if values["compute_percent"] > 0 else ""
     arrival = "" if values["arrival"] == "together" else f"arrival {values['arrival']}"
-    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"], computing, arrival) if w)
+    form = "" if values["form"] == "blocking" or computing else f"{values['form']}, window {values['window']}"
+    method = " ".join(str(w) for w in (values["method"], values["dtype"], values["data"], values["layer"], computing, arrival, form) if w)
     return [method, "in" if values["place"] == "in" else "", str(values["ranks"]), values["link"]]
 
 

@@ -10,7 +10,7 @@ from mpi_quant.results.schema import BEST_DENSE, COLLECTIVES, SIMULATED, SIMULAT
 
 FASTEST = "mpi/fastest"  # the name of the fastest of the MPI library's algorithms in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
-ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "model", "compute_percent", "test_interval_us", "arrival")  # rows that differ in these must not be joined by a line
+ALIKE = ("collective", "op", "memory", "place", "buffers", "sync", "mode", "model", "compute_percent", "test_interval_us", "arrival", "form", "window")  # rows that differ in these must not be joined by a line
 TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
 # What mpiq-simulate tries for mpi, by collective.
 TRIED = {**dict.fromkeys(COLLECTIVES, "recursive doubling, halving and doubling, and a ring"),

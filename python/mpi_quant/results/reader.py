@@ -33,7 +33,7 @@ class ResultsError(Exception):
 @dataclasses.dataclass
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
-    `collective` (allreduce), `link`, `method`, `feedback`, `matrix_side`, `compute_percent`, `test_interval_us` and `arrival` exist even if the file has none. attrs: those of / and /run, and `hosts`,
+    `collective` (allreduce), `link`, `method`, `feedback`, `matrix_side`, `compute_percent`, `test_interval_us`, `arrival`, `form` and `window` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed, busy: seconds in each of phases,
     without and with what other work hides. None if the file has none."""
@@ -155,6 +155,8 @@ def _load(path, file):
         "compute_percent": lambda: np.full(len(points), -1, dtype="i4"),
         "test_interval_us": lambda: np.full(len(points), -1, dtype="i4"),
         "arrival": lambda: np.full(len(points), "together", dtype="U32"),
+        "form": lambda: np.full(len(points), "blocking", dtype="U16"),
+        "window": lambda: np.full(len(points), 1, dtype="i4"),
     }
     extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
     rows = _last_of_each_key(points)

@@ -18,7 +18,9 @@ def _resumed(file, run):
 def _words(file, i, row):
     for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("collective", schema.COLLECTIVES), ("dtype", tuple(schema.ELEMENT_BYTES)),
                           ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved")),
-                          ("sync", schema.SYNCS), ("buffers", schema.BUFFERS), ("memory", schema.MEMORIES)):
+                          ("sync", schema.SYNCS), ("buffers", schema.BUFFERS), ("memory", schema.MEMORIES), ("form", schema.FORMS)):
+        if column == "form" and column not in row.dtype.names:
+            continue  # of an older file
         if file.text(i, column) not in known:
             yield column, " or ".join(known), file.text(i, column) or "''"
     for column in row.dtype.names:

@@ -15,6 +15,7 @@ PUBLICATION = "publication"
 PUBLICATION_CUT = "publicat"  # in files whose column has eight bytes
 GRADES = ("smoke", "normal", PUBLICATION, PUBLICATION_CUT)
 SYNCS = ("barrier", "round", "none")
+FORMS = ("blocking", "nonblocking", "persistent")
 BUFFERS = ("rotate", "warm", "cold")
 PUBLICATION_LAUNCHES = 10  # a publication is the median of this many
 FILE_STATES = ("running", "complete", "partial")
@@ -163,7 +164,7 @@ def empty_table(columns, rows):
 
 # The variables that tell rows apart, besides the launch and the input. Other differences were measured or follow from these.
 VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
-             "link", "count", "matrix_side", "compute_percent", "test_interval_us", "feedback", "buffers", "sync", "mode", "arrival")
+             "link", "count", "matrix_side", "compute_percent", "test_interval_us", "feedback", "buffers", "sync", "mode", "arrival", "form", "window")
 
 
 def lists_of(comp_params):
