@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -242,16 +243,21 @@ inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
   return sets;
 }
 
-// Calls property(Row<T>) for every row this processor can run.
+// Calls property(Row<T>) for every row this processor can run; if MPIQ_TEST_CODEC names a codec, for its
+// rows.
 template <class F>
 void for_each_row(const F& property) {
-  for (const kernels::Codec& codec : kernels::codecs())
+  const char* const only = std::getenv("MPIQ_TEST_CODEC");
+  EXPECT_TRUE(only == nullptr || kernels::find_codec(only) != nullptr) << only;
+  for (const kernels::Codec& codec : kernels::codecs()) {
+    if (only != nullptr && codec.name != only) continue;
     for (const kernels::Params& params : param_sets(codec))
       for (const kernels::Isa isa : kernels::kIsas) {
         if (isa > kernels::best_isa()) continue;
         property(Row<float>{&codec, params, isa});
         property(Row<double>{&codec, params, isa});
       }
+  }
 }
 
 template <class F>
