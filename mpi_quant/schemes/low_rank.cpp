@@ -9,9 +9,9 @@
 //   Q = sum of A P             second part: m r elements
 //   result = Q P^T,  E = A - (A P) P^T
 //
-// Q is kept from call to call for the side that changes less: the directions of a layer's inputs last longer
-// than those of its outputs. With Q of the outputs the error of 50 steps was 7 and 15 % greater, with rank 2
-// and two small networks (results/2026-11-28-torch/README.md).
+// So the directions of a layer's inputs are kept from call to call, as in PowerSGD, and errors are PowerSGD's.
+// If those of the outputs are kept, errors differ by some per cent, in both ways
+// (results/2026-11-28-torch/README.md).
 //
 // The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every
 // rank in the same order. E is what the projection leaves of the rank's own A. So no rank's residual grows by
