@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,10 +27,14 @@ std::string flaw(const Kind& kind, const std::vector<Plan>& all) {
   return test::flaw(kind.row, all, kind.ranks);
 }
 
-// Calls f for every step of every rank of every row, for sizes small enough to try all mutants.
+// Calls f for every step of every rank of every row, or of the one that MPIQ_TEST_PLAN names, for sizes small
+// enough to try all mutants.
 void for_each_step(
     const std::function<void(const Kind&, const std::vector<Plan>&, std::size_t rank, std::size_t step)>& f) {
-  for (const PlanRow& row : plans())
+  const char* const only = std::getenv("MPIQ_TEST_PLAN");
+  EXPECT_TRUE(only == nullptr || find_plan(only) != nullptr) << only;
+  for (const PlanRow& row : plans()) {
+    if (only != nullptr && row.name != only) continue;
     for (const int size : mutant_sizes())
       for (const Ranks& ranks : all_ranks(row, size)) {
         if (minds_nodes(row) && ranks.per_node == 1) continue;  // direct
@@ -39,6 +44,7 @@ void for_each_step(
         for (std::size_t r = 0; r < all.size(); ++r)
           for (std::size_t i = 0; i < all[r].steps.size(); ++i) f(kind, all, r, i);
       }
+  }
 }
 
 std::string where(const Kind& kind, std::size_t rank, std::size_t step) {

@@ -75,7 +75,7 @@ def plan(copy, cxx, _mpicc, gtest):
     objects = [os.path.basename(source).replace(".cpp", ".o") for source in sources]
     for test in ("plan_test", "prover_test"):
         run(cxx, *FLAGS, *objects, f"tests/plan/{test}.cpp", "-o", test, *shlex.split(gtest), "-pthread", folder=copy)
-        run(f"./{test}", folder=copy)
+        run("env", "MPIQ_TEST_PLAN=star", f"./{test}", folder=copy)  # the build has tried the mutations of all others
     run(cxx, *FLAGS, "-E", sources[0], "-o", "plans.ii", folder=copy)
     with open(os.path.join(copy, "plans.ii"), encoding="utf-8") as text:
         if '"star"' not in text.read():
