@@ -9,8 +9,8 @@
 //   Q = sum of A P             second part: m r elements
 //   result = Q P^T,  E = A - (A P) P^T
 //
-// So the directions of a layer's inputs are kept from call to call, as in PowerSGD, and errors are PowerSGD's.
-// If those of the outputs are kept, errors differ by some per cent, in both ways
+// So the directions of a layer's inputs are kept from call to call, as in PowerSGD, and errors are
+// PowerSGD's. If those of the outputs are kept, errors differ by some per cent, in both ways
 // (results/2026-11-28-torch/README.md).
 //
 // The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every
