@@ -34,6 +34,11 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
+  // MPI would tell this rank alone, and those that it would have met would wait.
+  if (!may_overlap && call.collective == Collective::allreduce) {
+    if (call.op == MPI_OP_NULL) return {Code::bad_argument, "op is MPI_OP_NULL"};
+    if (call.datatype == MPI_DATATYPE_NULL) return {Code::bad_argument, "datatype is MPI_DATATYPE_NULL"};
+  }
   // MPI sums vectors of other types one after the other: a rank that fails at one would let the others wait.
   if (call.group != nullptr) return call.count == 0 ? Status{} : check_group(call, element);
   if (!element || call.count == 0) return {};                        // MPI_BOTTOM may be NULL

@@ -242,10 +242,10 @@ Status null_pointer(const char* function) {
   return {Code::bad_argument, std::string(function) + ": request is NULL"};
 }
 
-// Tells the other ranks, which wait for this one, that it cannot take part.
-Status refuse(Request wanted, Status why) {
-  wanted.options.local_error = std::move(why);
-  return requested_call(wanted).status;
+Request refused(const Request& wanted, const char* function) {
+  Request request = wanted;
+  request.options.local_error = null_pointer(function);
+  return request;
 }
 
 }  // namespace
@@ -255,8 +255,13 @@ int raise(const Handler& handler, const Status& status) {
 }
 
 Status iallreduce(const Request& wanted, MPIQ_Request* request) {
-  const char* const name = wanted.call.group != nullptr ? "MPIQ_Iallreduce_group" : "MPIQ_Iallreduce";
-  if (request == nullptr) return refuse(wanted, null_pointer(name));
+  if (request == nullptr) {  // the other ranks wait for this one: it goes their way, with an error
+    const char* const name = wanted.call.group != nullptr ? "MPIQ_Iallreduce_group" : "MPIQ_Iallreduce";
+    MPIQ_Request own = MPIQ_REQUEST_NULL;
+    Handler handler;
+    MQ_TRY(iallreduce(refused(wanted, name), &own));
+    return wait(&own, handler);
+  }
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
   MQ_TRY(make(wanted, false, made));
@@ -266,7 +271,10 @@ Status iallreduce(const Request& wanted, MPIQ_Request* request) {
 }
 
 Status allreduce_init(const Request& wanted, MPIQ_Request* request) {
-  if (request == nullptr) return refuse(wanted, null_pointer("MPIQ_Allreduce_init"));
+  if (request == nullptr) {
+    MPIQ_Request own = MPIQ_REQUEST_NULL;
+    return allreduce_init(refused(wanted, "MPIQ_Allreduce_init"), &own);
+  }
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
   MQ_TRY(make(wanted, true, made));

@@ -66,13 +66,8 @@ Status RunningCall::step(bool& moved) {
   }
   if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
   if (stage_ == Stage::reducing) {
-    int flag = 0;
-    const int code = PMPI_Testall(static_cast<int>(exact_requests_.size()), exact_requests_.data(), &flag,
-                                  MPI_STATUSES_IGNORE);
-    if (code != MPI_SUCCESS)
-      finish(mpi_status(code, "MPI_Iallreduce"), true);
-    else if (flag)
-      finish(divide_result(call_), true);
+    if (exact_sums_are_over())
+      finish(exact_error_.ok() ? divide_result(call_) : std::move(exact_error_), true);
     moved = moved || done();
   }
   if (stage_ == Stage::running) {
@@ -187,12 +182,26 @@ Status RunningCall::settle_parameters() {
 Status RunningCall::start_exact_sums() {
   const MPI_Comm comm = state_.channel.comm().handle();
   exact_requests_.clear();
+  exact_error_ = {};
   if (call_.group == nullptr) return start_exact(call_, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL));
   for (std::size_t i = 0; i < call_.group->vectors.size(); ++i) {
     const Call one = call_of(call_, i);
     if (one.count > 0) MQ_TRY(start_exact(one, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL)));
   }
   return {};
+}
+
+// After an error of MPI nothing more can be asked about a sum. The others of a group still write into their
+// vectors, so the call goes on until they are over.
+bool RunningCall::exact_sums_are_over() {
+  for (MPI_Request& request : exact_requests_) {
+    int flag = 1;
+    const int code = PMPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && !flag) return false;
+    if (code != MPI_SUCCESS) request = MPI_REQUEST_NULL;
+    if (code != MPI_SUCCESS && exact_error_.ok()) exact_error_ = mpi_status(code, "MPI_Iallreduce");
+  }
+  return true;
 }
 
 Status RunningCall::take_turn(bool& moved) {

@@ -111,6 +111,7 @@ class RunningCall final : public InFlight {
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
   Status start_exact_sums();
+  bool exact_sums_are_over();
   Status settle_parameters();
   void forget_unused_keys();
   void forget_unused_key(std::string_view name);
@@ -146,6 +147,7 @@ class RunningCall final : public InFlight {
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
   std::vector<MPI_Request> exact_requests_;  // one, or one for each vector of several
+  Status exact_error_;                       // the first of their errors
   Share share_;
 };
 

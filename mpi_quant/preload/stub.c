@@ -114,7 +114,8 @@ static void resolve(void) {
     real[i] = mpiq_as_function(mpi);
     /* A tool has MPI_X alone, and calls PMPI_X. MPI's own MPI_X would not come back here, whoever has
      * PMPI_X. */
-    if (above != NULL && mpiq_beside(above, names[i]) == NULL) tool[i] = mpiq_as_function(above);
+    if (above != NULL && mpiq_owner(above) != mpiq_owner(mpi) && mpiq_beside(above, names[i]) == NULL)
+      tool[i] = mpiq_as_function(above);
   }
 }
 

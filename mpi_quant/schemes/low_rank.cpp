@@ -148,7 +148,7 @@ Outcome LowRank<T>::run_parts(const Turn& turn) {
   T* const residual = reinterpret_cast<T*>(residual_->data());
   T* const basis = reinterpret_cast<T*>(basis_->data());
   const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
-  static const kernels::NarrowProducts& products = kernels::narrow_products(kElement, kernels::best_isa());
+  static const kernels::NarrowProducts& products = kernels::narrow_products(kElement, env()->isa);
   const kernels::CarriedMatrix a{input, residual, m_, n_};
 
   std::copy_n(basis, m_ * r_, q);

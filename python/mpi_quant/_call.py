@@ -85,18 +85,32 @@ def with_info(words: Mapping[str, str], call: Any) -> int:
         info.Free()
 
 
-@contextmanager
-def telling(refuse: Callable[[], object]) -> Iterator[None]:
-    """Around all that a rank does before the library's call. What is raised there, whatever it is, goes to the caller after the other
-    ranks have got an error that names this rank. They do not wait for ever.
+class telling:
+    """`with telling(refuse) as ranks:` around all that a rank does before the library's call, and the call, by ranks.meet(). What is raised
+    before the call, whatever it is, goes to the caller after the other ranks have got an error that names this rank. They do not wait
+    for ever. What is raised after it, as by the handler of a signal, concerns no other rank.
 
     refuse: makes a call that no rank can make, such as one with a negative count, and without info.
     """
-    try:
-        yield
-    except Exception:
-        refuse()
-        raise
+
+    def __init__(self, refuse: Callable[[], object]) -> None:
+        self._refuse, self._has_met = refuse, False
+
+    def __enter__(self) -> "telling":
+        return self
+
+    def meet(self, function: Any, *arguments: Any) -> int:
+        """The library's call, which meets the other ranks. Its error code."""
+        self._has_met = True
+        try:
+            return int(function(*arguments))
+        except ctypes.ArgumentError:  # it has not been made
+            self._has_met = False
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, Exception) and not self._has_met:
+            self._refuse()
 
 
 class Prepared:
@@ -131,9 +145,9 @@ class _Prepared(Prepared):
             self.keep = self._source.owner, self._target.owner
 
     def run(self, function: Any, *after: Any) -> int:
-        with telling(self._refuse):
-            return with_info(self._words, lambda info: function(self._send, self._target.address, self._target.count,
-                                                                datatype(self._target.element), self._sum, self._comm, info, *after))
+        with telling(self._refuse) as ranks:
+            return with_info(self._words, lambda info: ranks.meet(function, self._send, self._target.address, self._target.count,
+                                                                  datatype(self._target.element), self._sum, self._comm, info, *after))
 
     def result(self) -> Any:
         if self._finish is not None:
@@ -179,9 +193,15 @@ class Request:
     """A sum in flight, from iallreduce, or those of iallreduce_group. No array of the call may be touched until test() is True or
     wait() returns."""
 
-    def __init__(self, handle: ctypes.c_void_p, prepared: Prepared) -> None:
-        self._handle, self._prepared = handle, prepared
-        _in_flight.add(self)
+    def __init__(self, prepared: Prepared, function: Any) -> None:
+        """Starts the call by a function of the library."""
+        self._handle, self._prepared = ctypes.c_void_p(), prepared
+        _in_flight.add(self)  # first: what a signal raises may come when the call has begun
+        try:
+            check(prepared.run(function, ctypes.byref(self._handle)))
+        finally:
+            if self._handle.value is None:
+                _in_flight.discard(self)
 
     def test(self) -> bool:
         """True if the sum is there. Does what can be done now, and does not wait. Raises the call's Error."""
@@ -219,6 +239,4 @@ def iallreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None 
     """
     functions = library().functions
     prepared = _Prepared(x, out, comm, lambda: words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip, op=op))
-    handle = ctypes.c_void_p()
-    check(prepared.run(functions.MPIQ_Iallreduce, ctypes.byref(handle)))
-    return Request(handle, prepared)
+    return Request(prepared, functions.MPIQ_Iallreduce)

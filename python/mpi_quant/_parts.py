@@ -39,17 +39,17 @@ class _Parts:
 
     def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
         """An error code. `count`: elements of a part."""
-        with telling(self._refuse):
-            return self._call(self._words, send, receive, count, element)
+        with telling(self._refuse) as ranks:
+            return self._call(ranks.meet, self._words, send, receive, count, element)
 
     def _refuse(self) -> None:
-        self._call({}, None, None, -1, "f32")
+        self._call(lambda function, *arguments: int(function(*arguments)), {}, None, None, -1, "f32")
 
-    def _call(self, words: Words, send: int | None, receive: int | None, count: int, element: str) -> int:
+    def _call(self, meet: Callable[..., int], words: Words, send: int | None, receive: int | None, count: int, element: str) -> int:
         kind = datatype(element)
         if self._whole:
-            return with_info(words, lambda info: self._functions.MPIQ_Allgather(send, count, kind, receive, count, kind, self._handle, info))
-        return with_info(words, lambda info: self._functions.MPIQ_Reduce_scatter_block(send, receive, count, kind, self._sum, self._handle, info))
+            return with_info(words, lambda info: meet(self._functions.MPIQ_Allgather, send, count, kind, receive, count, kind, self._handle, info))
+        return with_info(words, lambda info: meet(self._functions.MPIQ_Reduce_scatter_block, send, receive, count, kind, self._sum, self._handle, info))
 
 
 def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,

@@ -70,9 +70,9 @@ class Residuals(Mapping[str, Array]):
         Raises Error on all ranks if they differ, or if the key belongs to another count or type.
         """
         function = library().functions.MPIQ_Residual_flush
-        with telling(lambda: function(None, -1, datatype("f32"), self._handle, None)):
+        with telling(lambda: function(None, -1, datatype("f32"), self._handle, None)) as ranks:
             vector = _arrays.vector(out, "out", writable=True)
-            code = function(vector.address, vector.count, datatype(vector.element), self._handle, _bytes(key))
+            code = ranks.meet(function, vector.address, vector.count, datatype(vector.element), self._handle, _bytes(key))
         check(code)
         return out
 
@@ -117,14 +117,14 @@ class Residuals(Mapping[str, Array]):
         function = library().functions.MPIQ_Residual_put
         items, kept = (kind * max(len(keys), 1))(), []
         items[0].size = ctypes.sizeof(kind)
-        with telling(lambda: function(self._handle, -1, None, None)):
+        with telling(lambda: function(self._handle, -1, None, None)) as ranks:
             for item, (key, saved) in zip(items, sorted(keys.items())):
                 item.key = key.encode()
                 for name in _MEMBERS:
                     setattr(item, name, saved[name].encode() if name == "element" else saved[name])
                 kept.append(np.ascontiguousarray(saved["data"], np.float64 if saved["element"] == "f64" else np.float32))
             buffers = (ctypes.c_void_p * max(len(kept), 1))(*(array.ctypes.data for array in kept))
-            code = function(self._handle, len(keys), items, buffers)
+            code = ranks.meet(function, self._handle, len(keys), items, buffers)
         check(code)
 
 

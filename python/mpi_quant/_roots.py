@@ -26,6 +26,8 @@ class _Rooted:
             if not hasattr(self._root, "__index__"):
                 raise TypeError(f"root is {self._root!r}: the number of a rank is needed")
             self._root = operator.index(self._root)
+            if not -2**31 <= self._root < 2**31:  # more than C's numbers of ranks
+                raise TypeError(f"root is {self._root}: the number of a rank is needed")
             vectors, made = make(), words()
             streams = [hex(vector.stream) for vector in vectors if vector.stream is not None]
             self._words = {**made, "stream": streams[0]} if streams else made
@@ -33,26 +35,26 @@ class _Rooted:
 
     def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
         """An error code."""
-        with telling(self._refuse):
-            return self._call(send, receive, count, element)
+        with telling(self._refuse) as ranks:
+            return self._call(ranks.meet, send, receive, count, element)
 
     def _refuse(self) -> None:
         self._root, self._words = 0, {}
-        self._call(None, None, -1, "f32")
+        self._call(lambda function, *arguments: int(function(*arguments)), None, None, -1, "f32")
 
-    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
+    def _call(self, meet: Callable[..., int], send: int | None, receive: int | None, count: int, element: str) -> int:
         raise NotImplementedError
 
 
 class _Bcast(_Rooted):
-    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
-        return with_info(self._words, lambda info: self._functions.MPIQ_Bcast(receive, count, datatype(element), self._root, self._handle, info))
+    def _call(self, meet: Callable[..., int], send: int | None, receive: int | None, count: int, element: str) -> int:
+        return with_info(self._words, lambda info: meet(self._functions.MPIQ_Bcast, receive, count, datatype(element), self._root, self._handle, info))
 
 
 class _Reduce(_Rooted):
-    def _call(self, send: int | None, receive: int | None, count: int, element: str) -> int:
-        return with_info(self._words, lambda info: self._functions.MPIQ_Reduce(
-            send, receive, count, datatype(element), self._sum, self._root, self._handle, info))
+    def _call(self, meet: Callable[..., int], send: int | None, receive: int | None, count: int, element: str) -> int:
+        return with_info(self._words, lambda info: meet(
+            self._functions.MPIQ_Reduce, send, receive, count, datatype(element), self._sum, self._root, self._handle, info))
 
 
 def bcast(x: Any, *, root: int = 0, comm: Any = None, method: str | None = None, error: float | str | None = None,

@@ -31,12 +31,12 @@ class _Group(Prepared):
 
     def run(self, function: Any, *after: Any) -> int:
         n = len(self._pairs)
-        with telling(self._refuse):
+        with telling(self._refuse) as ranks:
             sources = (ctypes.c_void_p * n)(*(self._in_place if same else source.address for source, _, same in self._pairs))
             targets = (ctypes.c_void_p * n)(*(target.address for _, target, _ in self._pairs))
             counts = (ctypes.c_int64 * n)(*(target.count for _, target, _ in self._pairs))
-            return with_info(self._words, lambda info: function(
-                n, sources, targets, counts, self._keys, datatype(self._element), self._sum, self._comm, info, *after))
+            return with_info(self._words, lambda info: ranks.meet(
+                function, n, sources, targets, counts, self._keys, datatype(self._element), self._sum, self._comm, info, *after))
 
     def result(self) -> list[Any]:
         if not self._is_finished and self._is_new:
@@ -88,6 +88,4 @@ def iallreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *,
     is an Error on all ranks. Experimental: it may change.
     """
     group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
-    handle = ctypes.c_void_p()
-    check(group.run(library().functions.MPIQ_Iallreduce_group, ctypes.byref(handle)))
-    return Request(handle, group)
+    return Request(group, library().functions.MPIQ_Iallreduce_group)

@@ -65,15 +65,15 @@ def sparse_allreduce(index: Any, value: Any, wanted: Any = None, *, op: str = "s
     """
     handle, function = handle_of(communicator(comm)), library().functions.MPIQ_Sparse_allreduce
     with _call.telling(lambda: _call.with_info({}, lambda info: function(
-            -1, None, None, 0, None, None, 1, datatype("f32"), _operation("sum"), handle, info))):
+            -1, None, None, 0, None, None, 1, datatype("f32"), _operation("sum"), handle, info))) as ranks:
         words = _words(timeout, indices="sorted" if ascending else "any", **({} if key is None else {"key": key}))
         op_handle = _operation(op)
         index = _indices(index, "index")
         value = _values(value, index)
         wanted = index if wanted is None else _indices(wanted, "wanted")
         found = np.empty((wanted.size, *value.shape[1:]), value.dtype)
-        code = _call.with_info(words, lambda info: function(
-            index.size, index.ctypes.data, value.ctypes.data, wanted.size, wanted.ctypes.data, found.ctypes.data, _stride(value),
+        code = _call.with_info(words, lambda info: ranks.meet(
+            function, index.size, index.ctypes.data, value.ctypes.data, wanted.size, wanted.ctypes.data, found.ctypes.data, _stride(value),
             _datatype(value), op_handle, handle, info))
     check(code)
     return found
@@ -101,20 +101,22 @@ def _union(vectors: Callable[[], tuple[Any, Any, int]], dense: bool, op: str, co
         index, value, size = vectors()
         index = _indices(index, "index")
         value, size = _values(value, index), operator.index(size)
+        if not 0 <= size < 2**63:
+            raise TypeError(f"size is {size}: 0 to 2**63 - 1 is needed")
         entries = index.size
     except Exception as error:  # which the other ranks learn of below
         wrong = error
     room = comm.allreduce(entries)  # the entries of the result are at most those of all lists
     with _call.telling(lambda: _call.with_info({}, lambda info: function(
-            -1, None, None, 0, 0, None, None, None, 1, datatype("f32"), _operation("sum"), handle, info))):
+            -1, None, None, 0, 0, None, None, None, 1, datatype("f32"), _operation("sum"), handle, info))) as ranks:
         if wrong is not None:
             raise wrong
         room = size if dense else min(size, room)
         indices = np.empty(0 if dense else room, np.int64)
         found = np.empty((room, *value.shape[1:]), value.dtype)
         count = ctypes.c_int64()
-        code = _call.with_info(words, lambda info: function(
-            index.size, index.ctypes.data, value.ctypes.data, size, room, None if dense else indices.ctypes.data, found.ctypes.data,
+        code = _call.with_info(words, lambda info: ranks.meet(
+            function, index.size, index.ctypes.data, value.ctypes.data, size, room, None if dense else indices.ctypes.data, found.ctypes.data,
             ctypes.byref(count), _stride(value), _datatype(value), op_handle, handle, info))
     check(code)
     return found if dense else (indices[:count.value].copy(), found[:count.value].copy())

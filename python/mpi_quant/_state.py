@@ -16,8 +16,8 @@ def set_policy(rules: str | None, comm: Any = None) -> None:
     Raises Error on all ranks if the rules cannot be parsed or differ between ranks.
     """
     handle, function = handle_of(communicator(comm)), library().functions.MPIQ_Comm_set_policy
-    with telling(lambda: function(handle, b"rules that cannot be used")):
-        code = function(handle, None if rules is None else rules.encode())
+    with telling(lambda: function(handle, b"rules that cannot be used")) as ranks:
+        code = ranks.meet(function, handle, None if rules is None else rules.encode())
     check(code)
 
 

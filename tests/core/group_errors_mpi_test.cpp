@@ -183,6 +183,19 @@ TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_
     expect_alone(code == MPI_SUCCESS ? MPIQ_Wait(&request) : code, "request is NULL");
   }
   EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+  // MPI would find these in its own function, on this rank alone.
+  const auto sum_with = [&](MPI_Datatype type, MPI_Op op) {
+    return MPIQ_Allreduce_group(2, v.in().data(), out.data(), counts.data(), nullptr, type, op, comm, exact);
+  };
+  const auto start_op = [&](MPI_Op op) {
+    const int code = MPIQ_Iallreduce_group(2, v.in().data(), out.data(), counts.data(), nullptr, MPI_FLOAT,
+                                           op, comm, exact, &request);
+    return code == MPI_SUCCESS ? MPIQ_Wait(&request) : code;
+  };
+  expect_error_everywhere(sum_with(MPI_FLOAT, odd ? MPI_OP_NULL : MPI_SUM), odd ? "op is MPI_OP_NULL" : "");
+  expect_error_everywhere(start_op(odd ? MPI_OP_NULL : MPI_SUM), odd ? "op is MPI_OP_NULL" : "");
+  expect_error_everywhere(start_op(MPI_OP_NULL), "op is MPI_OP_NULL");
+  EXPECT_EQ(sum_with(MPI_FLOAT, MPI_SUM), MPI_SUCCESS) << "the communicator still works";
   expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "auto(error=0.1)"}}),
                           "serves single vectors");
   if (size == 1) return;

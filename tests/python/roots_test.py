@@ -1,4 +1,6 @@
 """mpi_quant.bcast and reduce: on 1 to 3 ranks."""
+import signal
+import time
 import unittest
 
 import numpy as np
@@ -94,7 +96,28 @@ class Reduce(OnAllRanks):
         self.assert_last_raises(mq.set_policy, 5, ": bf16")
         self.assert_last_raises(lambda value: mq.residuals().flush(value, x), 5, "k")
         self.assert_last_raises(lambda value: mq.residuals().flush("k", value), Broken(), x)
+        self.assert_last_raises(lambda value: mq.bcast(x.copy(), root=value), 2**32 + 1, 0)
+        self.assert_last_raises(lambda value: mq.sparse_union(*lists, value), 2**64 + 5, 9)
         self.assertEqual(mq.allreduce(x, method="raw")[0], WORLD.size)
+
+    def test_what_a_signal_raises_after_the_call_concerns_no_other_rank(self):
+        """The usual way to limit the time of a call. Python runs the handler when the library has returned: the ranks have met then."""
+        def late(*_):
+            raise TimeoutError
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, late))
+        x, grid = np.ones(100, np.float32), np.ones((WORLD.size, 50), np.float32)
+        calls = [lambda: mq.allreduce(x), lambda: mq.reduce_scatter(grid), lambda: mq.reduce(x, root=WORLD.size - 1), lambda: mq.allreduce_group([x, x.copy()])]
+        for number, call in enumerate(calls if WORLD.size > 1 else ()):
+            with self.subTest(call=number):
+                WORLD.Barrier()
+                if WORLD.rank == WORLD.size - 1:
+                    signal.setitimer(signal.ITIMER_REAL, 0.05)
+                    with self.assertRaises(TimeoutError):
+                        call()
+                else:
+                    time.sleep(0.2)
+                    call()
+                self.assertEqual(mq.allreduce(x, method="raw")[0], WORLD.size)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Table(Folder):
         self.assertTrue(abs(least - 2) < 1e-9 and abs(most - 2) < 1e-9, (least, most))
         del network.errors["adaptive"]["2"]
         text = torch_runs.verdict(network)
-        for words in ("on it, by the interval: `lowrank(rank=4)`", "above it: `onebit`", "one seed, so not judged: `adaptive`", "ranks 1 to 8: `int8`"):
+        for words in ("not told apart from it: `lowrank(rank=4)`", "above it: `onebit`", "one seed, so not judged: `adaptive`", "ranks 1 to 8: `int8`"):
             self.assertIn(words, text)
         self.assertEqual(self.rows(network)["`adaptive`"][2], "0.50")
         self.assertEqual(self.rows(network)["`onebit`"][2], "2.00 [2.00, 2.00]")

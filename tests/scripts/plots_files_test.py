@@ -241,14 +241,14 @@ class Paper(Drawn):
         return {width for *_, width, _ in seen}, [os.path.basename(path) for path in out.split()]
 
     def test_the_widths_are_those_of_a_column_and_a_page(self):
-        for words, width in ((("--paper", "column"), 3.3), (("--paper", "--width", "5"), 5)):
+        for words, width in ((("--paper", "column"), 3.3), (("--paper", "page", "--width", "5"), 5)):
             widths, files = self.draw_paper("scale", *self.FILES, *words)
             self.assertEqual(widths, {width})
             self.assertIn("f-scale-bert-base-strong.txt", files)
             self.assertEqual(plt.imread(self.path("out", "f-scale-bert-base-strong.png")).shape[1], round(400 * width))
 
     def test_the_words_are_in_a_file_beside(self):
-        self.draw_paper("scale", self.FILES[0], "--paper", "--flops", "5e13")
+        self.draw_paper("scale", self.FILES[0], "--paper", "page", "--flops", "5e13")
         with open(self.path("out", "f-scale-bert-base-strong.txt"), encoding="utf-8") as file:
             said = " ".join(file.read().split())
         for words in ("A training step of bert-base, strong scaling. Simulated, not measured", "8192 sequences of 128 tokens in all, shared among the ranks",
@@ -257,7 +257,7 @@ class Paper(Drawn):
             self.assertIn(words, said)
 
     def test_other_plots_have_the_form_too(self):
-        self.assertEqual(self.draw_paper("error", SMALL, "--paper")[0], {7})
+        self.assertEqual(self.draw_paper("error", SMALL, "--paper", "page")[0], {7})
 
     def test_too_many_panels_for_the_width_are_refused(self):
         many = [self.file([point("mpi", MIB, 1e-3, key=f"k{ranks}", ranks=ranks) for ranks in range(2, 7)])]

@@ -31,8 +31,8 @@ def parse(arguments):
                         ", the fastest of the MPI library's own algorithms at each point [that of the measurement]")
     parser.add_argument("--format", default="png,pdf", help="comma list [%(default)s]; the CSV is always written")
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
-    parser.add_argument("--paper", nargs="?", choices=tuple(printed.WIDTHS), const="page", help="for a paper: the panels in one row, one legend below, no title "
-                        f"and no footnote, which go to NAME-<plot>.txt; column: {printed.WIDTHS['column']} inches wide, page: {printed.WIDTHS['page']} [page]")
+    parser.add_argument("--paper", choices=tuple(printed.WIDTHS), help="for a paper: the panels in one row, one legend below, no title "
+                        f"and no footnote, which go to NAME-<plot>.txt; column: {printed.WIDTHS['column']} inches wide, page: {printed.WIDTHS['page']}")
     parser.add_argument("--width", type=float, metavar="INCHES", help="as --paper, with another width")
     parser.add_argument("--flops", type=float, default=training_step.FLOPS, metavar="N", help="of scale: floating-point operations that a rank makes a second [%(default)g]")
     options = parser.parse_intermixed_args(arguments)

@@ -172,12 +172,12 @@ def head(network):
 
 
 def verdict(network):
-    """A sentence: which of ours are under, on and above PowerSGD's curve of error against bytes, by the intervals over seeds."""
+    """A sentence: which of ours are under, above and not told apart from PowerSGD's curve of error against bytes, by the intervals over seeds."""
     found = {method: network.over_powersgd(method) for method in network.errors if is_ours(method)}
     intervals = {method: each[1] for method, each in found.items() if each and each[1]}
     words = []
     for what, these in (("under the curve", [m for m, (_, most) in intervals.items() if most < 1]),
-                        ("on it, by the interval", [m for m, (least, most) in intervals.items() if least <= 1 <= most]),
+                        ("not told apart from it", [m for m, (least, most) in intervals.items() if least <= 1 <= most]),
                         ("above it", [m for m, (least, _) in intervals.items() if least > 1]),
                         ("measured with one seed, so not judged", [m for m, each in found.items() if each and not each[1]]),
                         ("with fewer or more bytes than its ranks 1 to 8", [m for m, each in found.items() if not each])):
