@@ -130,7 +130,7 @@ class DenseWorkload final : public Workload {
   }
 
   const void* send() const { return send_; }
-  // Of call i of a window.
+  // Where call i of a window writes its result.
   void* receive(std::size_t i = 0) const { return i == 0 ? receive_ : all_.out.place(slot_ + i); }
   const void* result(std::size_t i = 0) const {  // for the host to read
     all_.out.pull_slot(slot_ + i);
@@ -208,7 +208,9 @@ class OverlapVariant final : public DenseVariant {
   Work& work_;
 };
 
-// Starts the sums of a window, all of the same vector, and then completes them in the same order.
+// Starts the sums of a window, all of the same vector, and then completes them in the same order. The
+// errors of a row are those of the first result. All results are searched for wrong elements, and are
+// compared between ranks.
 class WindowVariant final : public DenseVariant {
  public:
   WindowVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,

@@ -94,8 +94,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // mode, see MPIQ_Stats.exact_mode. An error (a policy that cannot be parsed) is one on every rank, and no
   // state is made.
   static Result<CommState*> obtain(MPI_Comm comm, Initial initial);
-  // For a rank where obtain() gives null, in a call that cannot be left to MPI. Collective over comm, which
-  // has never had a state: ranks that are in obtain() get an error. Gives `why`, an error of this rank.
+  // Where obtain() gives null on this rank, and the call cannot be left to MPI: this rank refuses it, with
+  // the error `why`, which is the result. Collective over comm, which has never had a state. The other
+  // ranks, which are in obtain(), get an error, too.
   static Status decline(MPI_Comm comm, const Status& why);
   ~CommState();
   CommState(const CommState&) = delete;
