@@ -81,7 +81,7 @@ class State:
     """
 
     def __init__(self, module: torch.nn.Module, *, method: str | None = None, error: float | str | None = None, comm: Any = None,
-                 warmup_steps: int = 2, feedback: bool = True, small: int = 1 << 14, progress: str = "hooks",
+                 warmup_steps: int = 2, feedback: bool = True, small: int = 1 << 12, progress: str = "hooks",
                  scaler: Scaler | None = None) -> None:
         words = _call.words_of(method=method, error=error, key=None, matrix=None, seed=None)
         if "method" not in words:

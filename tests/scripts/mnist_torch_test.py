@@ -63,7 +63,7 @@ class Table(Folder):
 
     def test_the_names_of_methods(self):
         self.assertEqual(torch_runs.parts_of("onebit"), ("onebit", None))
-        self.assertEqual(torch_runs.parts_of("lowrank(rank=4)" + torch_runs.SMALL), ("lowrank(rank=4)", 1024))
+        self.assertEqual(torch_runs.parts_of("lowrank(rank=4) small=1024"), ("lowrank(rank=4)", 1024))
         self.assertEqual([torch_runs.is_ours(name) for name in ("gloo+bf16", "bf16", "none")], [False, True, False])
 
     def test_between_two_ranks_of_powersgd_the_curve_is_straight_on_logarithmic_axes(self):

@@ -24,10 +24,8 @@ IDENTITY = {ACCURACY: ("method", "network", "seed"), ERRORS: ("method", "data", 
 DENSE, ALONE, AUTO = "gloo", "none", "auto(error=feedback)"
 POWERSGD = tuple(f"gloo+powersgd(rank={rank})" for rank in (8, 4, 2, 1))
 TRAINED = (DENSE, "gloo+fp16", "gloo+bf16", POWERSGD[1], "bf16", "int8", "int4", "onebit", "lowrank(rank=4)", AUTO)
-SMALL = " small=1024"  # behind a method of ours: gradients of so many bytes are compressed, too, as torch's PowerSGD does
 LOWRANK = tuple(f"lowrank(rank={rank})" for rank in (8, 4, 2, 1))
-REPLAYED = (*TRAINED[:3], *POWERSGD, *LOWRANK, *(f"{method}{SMALL}" for method in (*LOWRANK, "onebit", "adaptive")), "onebit", "adaptive", "bound(rel=0.5)", "int4",
-            "int8", "bf16", AUTO)
+REPLAYED = (*TRAINED[:3], *POWERSGD, *LOWRANK, "onebit", "adaptive", "bound(rel=0.5)", "int4", "int8", "bf16", AUTO)
 
 BEYOND = 1.05  # by so much a method may send more or less than the ranks of PowerSGD
 
@@ -37,7 +35,7 @@ class TorchRunsError(Exception):
 
 
 def parts_of(method):
-    """The method of the library and the argument `small` of State, or None, of a method of ours."""
+    """The method of the library, and the argument `small` of State, of a method of ours such as "onebit small=1024". None: the default."""
     name, _, small = method.partition(" small=")
     return name, int(small) if small else None
 
