@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,10 +11,12 @@
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/shared_time.hpp"
+#include "mpi_quant/core/spare_runs.hpp"
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
@@ -43,11 +46,25 @@ struct MPIQ_Request_object {
 namespace mq {
 namespace {
 
+std::size_t bytes_of(const Call& call) {
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  return element && call.count > 0 ? static_cast<std::size_t>(call.count) * kernels::element_bytes(*element)
+                                   : 0;
+}
+
 // The allreduce of a request. The request outlives it.
 class AllreduceRun final : public Startable {
  public:
+  // The state's mutex must be held.
   explicit AllreduceRun(const MPIQ_Request_object& request)
-      : request_(request), run_(*request.state, RunningCall::Exact::here) {}
+      : request_(request),
+        bytes_(bytes_of(request.request.call)),
+        owned_(spare_runs(*request.state).take(*request.state, bytes_)),
+        run_(*owned_) {}
+  ~AllreduceRun() override {
+    const std::scoped_lock lock(request_.state->mutex);
+    spare_runs(*request_.state).give_back(std::move(owned_), bytes_);
+  }
   InFlight* in_flight() override { return &run_; }
   void start(Status local_error) noexcept override {
     ++request_.state->stats.calls;
@@ -71,7 +88,9 @@ class AllreduceRun final : public Startable {
   }
 
   const MPIQ_Request_object& request_;
-  RunningCall run_;
+  const std::size_t bytes_;
+  std::unique_ptr<RunningCall> owned_;
+  RunningCall& run_;
 };
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
@@ -106,6 +125,7 @@ Status make(const Request& request, bool persistent, OwnedRequest& made) {
       if (decided->decision.reason == Reason::alone) made->kept = keep_handler(request.call.comm);
       return {};
     }
+    const std::scoped_lock lock(state->mutex);
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
     if (state == nullptr) return no_memory();

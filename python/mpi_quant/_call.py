@@ -17,12 +17,18 @@ _MAX_INFOS = 256
 _in_flight: "set[Request]" = set()  # their arrays must live until the library has done with them
 
 
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, not {value!r}")
+    return value
+
+
 def _method_words(method: str | None, error: float | str | None) -> Words:
     if method is not None and error is not None:
         raise TypeError("method and error are given: error chooses a method, so give one of them")
     if error is not None:
         return {"method": f"auto(error={error})"}
-    return {} if method is None else {"method": method}
+    return {} if method is None else {"method": _text("method", method)}
 
 
 @contextmanager
@@ -51,9 +57,9 @@ def words_of(*, method: str | None, error: float | str | None, key: str | None, 
     """The info keys of a call."""
     words = {**scope(), **_method_words(method, error)}
     if op != "sum":
-        words["op"] = op
+        words["op"] = _text("op", op)
     if key is not None:
-        words["key"] = key
+        words["key"] = _text("key", key)
     if matrix is not None:
         rows, columns = matrix
         words["matrix"] = f"{columns}x{rows}"  # C counts columns first: it stores column by column

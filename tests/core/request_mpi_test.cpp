@@ -1,5 +1,6 @@
 // Non-blocking and persistent calls under real MPI: the same bits as blocking ones, in any number and order
 // of completion, on several communicators; misuse; and no allocation once a call has been made before.
+// (long on purpose: all tests share the counting of allocations)
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -321,6 +322,27 @@ TEST_F(Requests, nothing_is_allocated_after_the_first_call) {
       EXPECT_EQ(now.residual_bytes, was.residual_bytes) << method_of(codec, plan);
       ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
     }
+}
+
+TEST_F(Requests, use_the_memory_of_those_that_are_over_and_give_back_what_nobody_needs_any_more) {
+  if (size == 1) return;  // MPI's own calls
+  const std::vector<float> x = input<float>(100000);
+  std::vector<std::vector<float>> y(8, std::vector<float>(x.size()));
+  const Info info{{"mpiq_method", "int8"}};
+  const auto held_after = [&](std::size_t together) {
+    std::vector<MPIQ_Request> requests;
+    for (std::size_t i = 0; i < together; ++i) requests.push_back(start(x, y[i], info, comm));
+    for (MPIQ_Request& request : requests) EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+    return stats().scratch_bytes;
+  };
+  const std::uint64_t none = stats().scratch_bytes, one = held_after(1) - none;
+  EXPECT_GT(one, 0U);
+  EXPECT_EQ(held_after(1), none + one);
+  const std::uint64_t many = held_after(y.size());
+  EXPECT_EQ(many, none + y.size() * one);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(held_after(y.size()), many);
+  for (int i = 0; i < 80; ++i) (void)held_after(1);
+  EXPECT_EQ(stats().scratch_bytes, none + one);
 }
 
 TEST_F(Requests, the_first_sum_of_a_communicator_goes_on_with_calls_that_another_rank_waits_for) {

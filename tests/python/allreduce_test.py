@@ -230,6 +230,9 @@ class Errors(OnAllRanks):
             for words in ({}, {"method": "bf16"}, {"method": "onebit", "key": "unusable"}):
                 with self.assertRaisesRegex(*((TypeError, "x has elements of type int64") if WORLD.rank == 0 else (mq.Error, "count"))):
                     start(np.ones(COUNT, np.int64) if WORLD.rank == 0 else vector(COUNT), **words)
+            for name, value in (("method", 3), ("key", b"layer"), ("op", None)):
+                with self.assertRaisesRegex(*((TypeError, f"{name} is a text, not ") if WORLD.rank == 0 else (mq.Error, "count"))):
+                    start(vector(COUNT), **({name: value} if WORLD.rank == 0 else {"method": "bf16"}))
         self.assertLess(relative_error(mq.allreduce(vector(COUNT), method="bf16"), exact_sum(COUNT)), 0.01)
 
     @compresses

@@ -1,0 +1,40 @@
+// The runs of requests that are over, for the next requests of a communicator. A run keeps the memory of its
+// calls. With a new run for each request the system would have to give new pages each time, which takes
+// longer than a call of 256 KiB. There are as many runs as requests were in flight at the same time, by their
+// size; runs that have not been needed for a while go.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "mpi_quant/core/extension.hpp"
+#include "mpi_quant/core/running_call.hpp"
+
+namespace mq {
+
+// The state's mutex must be held.
+class SpareRuns final : public Extension {
+ public:
+  void forget(const char*) noexcept override {}  // a run holds a key during its call only
+
+  // A run for a vector of so many bytes. Throws std::bad_alloc.
+  std::unique_ptr<RunningCall> take(CommState& state, std::size_t bytes);
+  // A run that take() gave for so many bytes. Its call is over.
+  void give_back(std::unique_ptr<RunningCall> run, std::size_t bytes) noexcept;
+
+ private:
+  struct Size {
+    std::vector<std::unique_ptr<RunningCall>> spare;  // has room for all runs
+    std::size_t runs = 0;                             // spare ones and those of requests
+    std::size_t returns = 0;                          // since the last review
+    std::size_t unused = 0;                           // fewest spare ones since then
+  };
+  std::array<Size, std::numeric_limits<std::size_t>::digits + 1> sizes_;  // by powers of 2
+};
+
+SpareRuns& spare_runs(CommState& state);
+
+}  // namespace mq
