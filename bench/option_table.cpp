@@ -112,6 +112,10 @@ Status read_data(const std::string& text, Options& o) {
 Status read_buffers(const std::string& text, Options& o) {
   return take_word(text, {Buffers::rotate, Buffers::warm, Buffers::cold}, o.buffers);
 }
+Status read_cache(const std::string& text, Options& o) {
+  MQ_TRY(take(parse_size(text), o.cache_bytes));
+  return o.cache_bytes == 0 ? bad("0 bytes are no cache") : Status{};
+}
 Status read_form(const std::string& text, Options& o) {
   return take_word(text, {Form::blocking, Form::nonblocking, Form::persistent}, o.form);
 }
@@ -321,6 +325,16 @@ std::vector<OptionRow> make_table() {
       {kDense, "--buffers", Text{"rotate", read_buffers}, "buffers",
        "rotate: march through a pool larger than the caches; warm: always the same; cold: rotate, and empty the caches before every call",
        MQ_JSON(json_quote(name(o.buffers)))},
+      {kDense,
+       "--cache",
+       Text{"", read_cache},
+       "cache",
+       "size of the last cache, which buffers that rotate exceed twice; for machines that report another one, as virtual ones do [what the system says]",
+       MQ_JSON(fmt::format("{}", o.cache_bytes)),
+       {},
+       true,
+       {},
+       "MPIQ_CACHE"},
       {kSparse | kLists, "--density", Text{"0.01", read_densities}, "sparse",
        "fractions of the indices that a rank holds, in (0, 1]", sparse_json},
       {kSparse | kLists, "--distribution", Text{"uniform", read_supports}, "sparse",
@@ -492,6 +506,7 @@ void OptionTexts::add(CLI::App& app, Command command, Options& o) {
           row.value);
     }
     if (row.check) option->check(*row.check);
+    if (row.environment != nullptr) option->envname(row.environment);
     for (const std::string& other : row.excludes)
       if (CLI::Option* const known = app.get_option_no_throw(other)) option->excludes(known);
   }

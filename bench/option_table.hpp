@@ -59,6 +59,7 @@ struct OptionRow {
   std::optional<CLI::Validator> check{};  // of a number
   bool later = false;  // stored only if it is not preset, so that earlier files keep their text
   std::vector<std::string> excludes{};  // flags of rows above, where the command has them
+  const char* environment = nullptr;    // the variable that is read without the flag
 };
 
 std::span<const OptionRow> option_table();

@@ -223,12 +223,14 @@ std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int rank
       static_cast<unsigned>(o.data.steps) * slot;  // one slot for each step, whatever its size
   const std::uint64_t window = static_cast<unsigned>(o.window) * slot;  // each call in flight has a result
   if (o.buffers == Buffers::warm) return std::max(steps, window);
+  const auto sharers = static_cast<unsigned>(ranks_per_node);
+  if (o.cache_bytes > 0) return std::max({2 * slot, steps, window, 2 * o.cache_bytes / sharers});
   // On a GPU: at least twice the largest L2 cache.
   const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
   // Twice the cache of one die. Some processors report the sum of all dies, but a core reaches only one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
-  const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
+  const std::uint64_t share = std::min(2 * cache / sharers, kMostCache);
   return std::max({2 * slot, steps, window, floor, share});
 }
 
