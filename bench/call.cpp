@@ -6,6 +6,7 @@
 #include <new>
 
 #include "bench/check.hpp"
+#include "bench/mpi_algorithm.hpp"
 
 namespace mq::bench {
 namespace {
@@ -65,6 +66,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
       form_(form),
       mpi_requests_(infos_.size(), MPI_REQUEST_NULL),
       requests_(infos_.size(), MPIQ_REQUEST_NULL) {
+  const MpiAlgorithm chosen(method.algorithm);
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   count_ = count;

@@ -5,62 +5,135 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 
 namespace mq::bench {
 namespace {
 
-constexpr std::string_view kVariable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM";
+constexpr std::string_view kMpichAlgorithm = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM";
+constexpr std::string_view kOpenMpiAlgorithm = "coll_tuned_allreduce_algorithm";
+constexpr std::string_view kOpenMpiRules = "coll_tuned_use_dynamic_rules";
+constexpr std::string_view kOpenMpiSegment = "coll_tuned_allreduce_algorithm_segmentsize";
+constexpr std::string_view kOpenMpiAutomatic = "ignore";
+constexpr std::string_view kSegmented = "segmented_ring";
 
-// The control variable, which stays open until the process ends.
+// A control variable of this process, an integer or a truth value.
 class Variable {
  public:
-  Variable() {
-    int provided = 0, variables = 0;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
-    started_ = true;
-    if (MPI_T_cvar_get_num(&variables) != MPI_SUCCESS) return;
-    for (int i = 0; i < variables && names_.empty(); ++i) open_if_wanted(i);
+  bool open(int index, MPI_Datatype type) {
+    is_byte_ = type == MPI_CHAR || type == MPI_C_BOOL;
+    int count = 0;
+    is_open_ = (is_byte_ || type == MPI_INT) &&
+               MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &count) == MPI_SUCCESS && count == 1;
+    return is_open_;
   }
-  ~Variable() {
-    if (handle_ != MPI_T_CVAR_HANDLE_NULL) MPI_T_cvar_handle_free(&handle_);
-    if (started_) MPI_T_finalize();
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
-  const std::vector<std::string>& names() const { return names_; }
+  bool is_open() const { return is_open_; }
   int read() const {
     int value = 0;
-    MPI_T_cvar_read(handle_, &value);
-    return value;
+    signed char byte = 0;
+    if (is_open_) MPI_T_cvar_read(handle_, is_byte_ ? static_cast<void*>(&byte) : &value);
+    return is_byte_ ? byte : value;
   }
-  void write(int value) const { MPI_T_cvar_write(handle_, &value); }
+  void write(int value) const {
+    auto byte = static_cast<signed char>(value);
+    if (is_open_) MPI_T_cvar_write(handle_, is_byte_ ? static_cast<void*>(&byte) : &value);
+  }
 
  private:
-  void open_if_wanted(int index) {
+  bool is_open_ = false, is_byte_ = false;
+  MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
+};
+
+// The names and values of an enumeration, by position.
+void read_enumeration(MPI_T_enum values, std::vector<std::string>& names, std::vector<int>& numbers) {
+  int count = 0, no_bytes = 0;
+  if (values == MPI_T_ENUM_NULL || MPI_T_enum_get_info(values, &count, nullptr, &no_bytes) != MPI_SUCCESS)
+    return;
+  for (int i = 0; i < count; ++i) {
+    std::array<char, 128> name{};
+    int number = 0, bytes = name.size();
+    if (MPI_T_enum_get_item(values, i, &number, name.data(), &bytes) != MPI_SUCCESS) continue;
+    names.emplace_back(name.data() == kOpenMpiAutomatic ? kAutomatic : std::string_view(name.data()));
+    numbers.push_back(number);
+  }
+}
+
+// Open MPI 4.1 takes this variable from the environment alone, before MPI or its tool interface starts.
+// Without an algorithm and without a file of rules it changes nothing.
+void allow_open_mpi_a_choice() {
+#ifdef OPEN_MPI
+  setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+#endif
+}
+
+// Such a file goes before the variables in Open MPI 4.1. mpiexec hands its own options on in the environment.
+bool has_file_of_rules() {
+  const char* const path = std::getenv("OMPI_MCA_coll_tuned_dynamic_rules_filename");
+  return path != nullptr && *path != '\0';
+}
+
+// The variables of this library, and the algorithms that they choose from. All stays open until the process
+// ends: Open MPI 4.1 crashes if its tool interface ends after MPI.
+class Choice {
+ public:
+  Choice() {
+    int provided = 0, variables = 0;
+    allow_open_mpi_a_choice();
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
+    if (MPI_T_cvar_get_num(&variables) != MPI_SUCCESS) return;
+    for (int i = 0; i < variables; ++i) look_at(i);
+    if (is_open_mpi_ && (!segment_.is_open() || rules_.read() == 0 || has_file_of_rules())) names_.clear();
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+  std::string in_force() const {
+    const auto at = std::find(numbers_.begin(), numbers_.end(), algorithm_.read());
+    return at == numbers_.end() ? "" : names_[static_cast<std::size_t>(at - numbers_.begin())];
+  }
+  // Of the algorithm and of the bytes of a segment.
+  std::array<int, 2> values() const { return {algorithm_.read(), segment_.read()}; }
+  void set(const std::array<int, 2>& values) const {
+    algorithm_.write(values[0]);
+    segment_.write(values[1]);
+  }
+  // The values that choose the algorithm at this position.
+  std::array<int, 2> values_for(std::size_t at) const {
+    return {numbers_[at], names_[at] == kSegmented ? kSegmentBytes : 0};
+  }
+
+ private:
+  void look_at(int index) {
     std::array<char, 128> name{};
     std::array<char, 4096> description{};
     int name_bytes = name.size(), description_bytes = description.size(), verbosity = 0, binds = 0, scope = 0;
     MPI_Datatype type = MPI_DATATYPE_NULL;
     MPI_T_enum values = MPI_T_ENUM_NULL;
     if (MPI_T_cvar_get_info(index, name.data(), &name_bytes, &verbosity, &type, &values, description.data(),
-                            &description_bytes, &binds, &scope) != MPI_SUCCESS ||
-        name.data() != kVariable || type != MPI_INT)
+                            &description_bytes, &binds, &scope) != MPI_SUCCESS)
       return;
-    std::vector<std::string> names = algorithm_names(description.data());
-    if (names.empty() || names.front() != kAutomatic) return;
-    int count = 0;
-    if (MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &count) == MPI_SUCCESS && count == 1)
-      names_ = std::move(names);
+    const std::string_view word = name.data();
+    if (word == kOpenMpiRules) rules_.open(index, type);
+    if (word == kOpenMpiSegment) segment_.open(index, type);
+    is_open_mpi_ = is_open_mpi_ || word == kOpenMpiAlgorithm;
+    if (word == kMpichAlgorithm) {
+      names_ = algorithm_names(description.data());
+      for (std::size_t i = 0; i < names_.size(); ++i) numbers_.push_back(static_cast<int>(i));
+    } else if (word == kOpenMpiAlgorithm) {
+      read_enumeration(values, names_, numbers_);
+    } else {
+      return;
+    }
+    if (names_.empty() || names_.front() != kAutomatic || !algorithm_.open(index, type)) names_.clear();
   }
 
-  bool started_ = false;
-  MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
+  Variable algorithm_, rules_, segment_;
+  bool is_open_mpi_ = false;
   std::vector<std::string> names_;
+  std::vector<int> numbers_;
 };
 
-const Variable& variable() {
-  static const Variable only;
+const Choice& choice() {
+  static const Choice only;
   return only;
 }
 
@@ -85,26 +158,22 @@ std::vector<std::string> algorithm_names(std::string_view description) {
   return names;
 }
 
-const std::vector<std::string>& mpi_algorithms() { return variable().names(); }
+const std::vector<std::string>& mpi_algorithms() { return choice().names(); }
 
-std::string mpi_algorithm_in_force() {
-  const auto& names = variable().names();
-  if (names.empty()) return "";
-  const auto value = static_cast<std::size_t>(variable().read());
-  return value < names.size() ? names[value] : "";
-}
+std::string mpi_algorithm_in_force() { return choice().names().empty() ? "" : choice().in_force(); }
 
 MpiAlgorithm::MpiAlgorithm(std::string_view name) {
   if (name.empty()) return;
-  const auto& names = variable().names();
+  const auto& names = choice().names();
   const auto at = std::find(names.begin(), names.end(), name);
   if (at == names.end()) return;
-  before_ = variable().read();
-  variable().write(static_cast<int>(at - names.begin()));
+  has_set_ = true;
+  before_ = choice().values();
+  choice().set(choice().values_for(static_cast<std::size_t>(at - names.begin())));
 }
 
 MpiAlgorithm::~MpiAlgorithm() {
-  if (before_ >= 0) variable().write(before_);
+  if (has_set_) choice().set(before_);
 }
 
 }  // namespace mq::bench

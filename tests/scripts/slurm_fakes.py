@@ -22,7 +22,8 @@ BODIES = {
               '${{FAKE_BANNER:+cat "$FAKE_BANNER"}}; [ -n "${{FAKE_SILENT:-}}" ] || echo $((100 + n))',
     "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
     "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
-                '*hostnames*) echo n1; echo n2 ;; esac',
+                '*hostnames*) echo n1; echo n2 ;; "-o show partition") cat "{folder}/partitions" 2>/dev/null ;; esac',
+    "sinfo": 'for word; do case $word in --partition=*) cat "{folder}/nodes.${{word#*=}}" 2>/dev/null ;; esac; done',
     "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
     "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *onebt*) echo "unknown codec onebt" >&2; exit 2 ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
                   'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',

@@ -16,7 +16,7 @@ import uuid
 
 from mpi_quant import _places
 from mpi_quant.commands import command_line
-from mpi_quant.slurm import batch, planning
+from mpi_quant.slurm import batch, partitions, planning
 from mpi_quant.slurm.run_folder import Failed, Folder, Refused, parser_of, run, settings_text
 
 # What jobs get to know, beside the sweep; and whether a run is the same depends on most of it.
@@ -24,6 +24,7 @@ RECORDED = ("experiment", "kind", "program", "program_options", "policy", "nodes
             "launches", "link", "launcher", "srun_options", "modules", "python", "bin", "max_restarts")
 MOST_REFUSALS = 10  # in a row, of a controller that is asked whether jobs have ended
 ALONE = ("--exclusive", "--mem=0", "--threads-per-core=1", "--requeue", "--open-mode=append")  # for cells
+LAST_MINUTES = 30  # of the job after the cells
 ASKED = ("partition", "account", "qos", "constraint")
 
 
@@ -138,8 +139,30 @@ def print_plan(request, todo):
         print(f"  nodes: {nodes}, ranks per node: {ranks}, cells: {number}")
     if request.expected:
         print(f"mpiq-bench expects of a cell: {request.expected}")
-    print("then one task that merges, checks and draws, 30 minutes at most\n"
+    print(f"then one task that merges, checks and draws, {LAST_MINUTES} minutes at most\n"
           f"cost: at most {sum(cell.nodes for cell in cells) * request.seconds / 3600:.2f} node-hours\nfolder: {request.folder.path}", flush=True)
+
+
+def wishes_of(request, todo):
+    """(partitions, what jobs ask them for): of the cells, by number of nodes, and of the job after them."""
+    asked = {name: getattr(request, name) for name in ("constraint", "account", "qos")}
+    for nodes, group in itertools.groupby(todo, lambda i: request.cells[i].nodes):
+        cores = request.cpus_per_task * max(request.cells[i].ranks_per_node for i in group)
+        yield request.partition, partitions.Wish(f"cells on {nodes} nodes", nodes, cores, request.gpus_per_node, request.seconds, **asked)
+    yield request.small_partition or request.partition, partitions.Wish("the job after the cells", 1, 1, 0, LAST_MINUTES * 60, **asked)
+
+
+def print_partitions(request, todo):
+    """What Slurm says of the partitions that jobs go to, and what they ask for and do not get."""
+    wishes = list(wishes_of(request, todo))
+    for names in dict.fromkeys(names for names, _ in wishes):
+        found = partitions.read(names)
+        for partition in found:
+            print(*partitions.words_of(partition), sep="\n")
+            told = dict.fromkeys(text for names_of_wish, wish in wishes if names_of_wish == names for text in partitions.warnings(partition, wish))
+            print(*(f"warning: partition {partition.name}: {text}" for text in told), sep="\n", end="\n" if told else "")
+        if not found:
+            print(f"Slurm says nothing of {f'partition {names}' if names else 'a default partition'}")
 
 
 def jobs_of(request, name, todo):
@@ -158,7 +181,7 @@ def jobs_of(request, name, todo):
                  f"--ntasks-per-node={max(request.cells[i].ranks_per_node for i in tasks)}", f"--cpus-per-task={request.cpus_per_task}",
                  *request.sbatch_options, *([f"--gpus-per-node={request.gpus_per_node}"] if request.gpus_per_node else [])]
         jobs.append((tasks, command(request.partition, "cells-%A_%a.log", *words)))
-    last = command(request.small_partition or request.partition, "finish-%j.log", "--nodes=1", "--ntasks=1", "--time=30")
+    last = command(request.small_partition or request.partition, "finish-%j.log", "--nodes=1", "--ntasks=1", f"--time={LAST_MINUTES}")
     return [*jobs, ([], last)]
 
 
@@ -221,6 +244,7 @@ def plan_and_submit(request):
     jobs = jobs_of(request, record["job_name"], todo)
     check(request, jobs)
     print_plan(request, todo)
+    print_partitions(request, todo)
     if request.dry_run:
         print(*(shlex.join(command) for _, command in jobs), "each after those before it; settings for all:", settings_text(record), sep="\n", end="")
         return 0

@@ -255,9 +255,9 @@ def commits(files):
 
 
 def mpi_version(attrs):
-    """'MPICH Version: 4.0.2 MPICH Release date: ...' -> 'MPICH 4.0.2'. Other libraries begin with name and version."""
+    """'MPICH Version: 4.0.2 MPICH Release date: ...' -> 'MPICH 4.0.2'. Other libraries begin with name and version: 'Open MPI v4.1.4, ...'."""
     words = str(attrs.get("mpi_library", "?")).replace("Version:", " ").split()
-    return " ".join(words[:2]).rstrip(",")
+    return " ".join(words[:3 if words[:2] == ["Open", "MPI"] else 2]).rstrip(",")
 
 
 def _select(results, where):

@@ -52,7 +52,7 @@ class Group:
 
     def place(self):
         """What a knowledge file calls the ranks: "@16 nodes=4" where several share each of several nodes, else "@16"."""
-        nodes = int(self.points["nodes"].max(initial=0))  # _groups: all rows have the same
+        nodes = int(self.points["nodes"].max(initial=0))  # groups_of: all rows have the same
         return f"@{self.ranks} nodes={nodes}" if 1 < nodes < self.ranks else f"@{self.ranks}"
 
     def windows(self):
@@ -100,7 +100,7 @@ def choose(judged, limit):
     return out
 
 
-def _only(points, column, of):
+def only(points, column, of):
     """The one value of a column; PlotError if there are more, because no rule can tell them apart."""
     values = sorted({row.item() for row in points[column]}, key=natural)
     if len(values) > 1:
@@ -123,12 +123,12 @@ def _selections(results, where, baseline=None):
             yield SELECTORS[name], selection
 
 
-def _groups(points, of):
+def groups_of(points, of):
     """((ranks, type), rows), sorted. A rule cannot tell links, inputs and nodes apart, so there is one of each."""
     for column in ("link", "data"):
-        _only(points, column, of)
+        only(points, column, of)
     for ranks in sorted(set(points["ranks"].tolist())):
-        _only(points[points["ranks"] == ranks], "nodes", f"{of} of {ranks} ranks")
+        only(points[points["ranks"] == ranks], "nodes", f"{of} of {ranks} ranks")
         for dtype in sorted(set(points["dtype"])):
             rows = points[(points["ranks"] == ranks) & (points["dtype"] == dtype)]
             if len(rows):
@@ -153,7 +153,7 @@ def measured_groups(results, where, limit):
     """The groups of measured files."""
     baseline = BEST_DENSE if all(r.samples is not None for r in results) else None
     for collective, selection in _selections(results, where, baseline):
-        for key, rows in _groups(selection.points, "rows"):
+        for key, rows in groups_of(selection.points, "rows"):
             if limit == FEEDBACK and without_feedback(rows):
                 raise PlotError("methods were measured without feedback, so what they take with it is not known")
             yield judged_group(collective, *key, rows, selection.base_methods(), limit)
@@ -163,7 +163,7 @@ def simulated_groups(results, where, limit, errors):
     """The groups of simulated files. errors: those of measured_errors. A simulation has no intervals: that of a
     speed-up is what simulated times are off."""
     for collective, selection in _selections(results, where):
-        for key, rows in _groups(best_dense_of(selection.points), "simulated rows"):
+        for key, rows in groups_of(best_dense_of(selection.points), "simulated rows"):
             dense = reader.dense(rows)
             base = {int(row["bytes"]): float(row["t_median_s"]) for row in rows[dense]}
             judged = verdict.Judged()
@@ -202,11 +202,14 @@ def read(paths, where, limit, with_simulated, ranks=None):
         groups += [g for g in simulated_groups(simulated, where, limit, measured_errors(groups)) if (g.collective, g.ranks, g.dtype) not in known]
     if not groups:
         raise PlotError(f"{names_of(results)}: no rows of vectors that a rule can be about")
-    missing = [str(n) for n in ranks or () if n not in {g.ranks for g in groups}]
-    if missing:
-        raise PlotError(f"--ranks {','.join(missing)}: not in {names_of(results)}, and nothing is concluded from other numbers of ranks"
-                        + ("" if with_simulated else "; --simulated takes simulated files"))
+    refuse_missing(ranks, groups, results, "" if with_simulated else "; --simulated takes simulated files")
     return sorted((g for g in groups if not ranks or g.ranks in ranks), key=lambda g: (g.collective, g.ranks, g.dtype)), results
+
+
+def refuse_missing(ranks, groups, results, more=""):
+    """Refuses numbers of ranks of --ranks that no group has."""
+    if missing := [str(n) for n in ranks or () if n not in {g.ranks for g in groups}]:
+        raise PlotError(f"--ranks {','.join(missing)}: not in {names_of(results)}, and nothing is concluded from other numbers of ranks{more}")
 
 
 def size_text(size):

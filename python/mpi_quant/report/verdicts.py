@@ -119,18 +119,18 @@ class Judged:
                 if p["drawn"] == "line" and np.isfinite(p["low"]) and is_wide(p) and p["value"] >= LEAST_GAIN]
 
 
-def judge(points, baselines, files=()):
+def judge(points, baselines, files=(), compared=None):
     """Judged of the rows of one panel. baselines: the methods that speed-ups are relative to. files: the attributes of the files of the
-    rows."""
-    compared = ~reader.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
-    aside = sorted({method for method in points["method"][compared] if needs_earlier_calls(method)})
-    mine = points[compared & ~np.isin(points["method"], aside)]
+    rows. compared: which rows are judged; those of compressed methods if it is None."""
+    known = (~reader.dense(points) if compared is None else compared) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
+    aside = sorted({method for method in points["method"][known] if needs_earlier_calls(method)})
+    mine = points[known & ~np.isin(points["method"], aside)]
     quotable = mine[good(mine)]
     left_out = len(mine) - len(quotable)
     if not len(quotable):
         virtual = len(mine) > 0 and (mine["status"] == SIMULATED).all()
         why = "all rows are simulated, and their times are virtual" if virtual else \
-            f"all {left_out} compared rows are invalid or have more ranks than cores" if left_out else "no row of a compressed method has a speed-up"
+            f"all {left_out} compared rows are invalid or have more ranks than cores" if left_out else f"no row {'of a compressed method' if compared is None else 'that is compared'} has a speed-up"
         return Judged(left_out=left_out, set_aside=aside, why=why)
     errors = {(method, p["bytes"]): p["value"] for method, found in series(quotable, *["err_rel_l2"] * 3, "bytes").items() for p in found}
     lines = {method: [{**p, "error": errors.get((method, p["bytes"]), np.nan)} for p in line]
