@@ -79,8 +79,8 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
 void add_local_steps(CLI::App& app, TrainOptions& o) {
   app.add_option(
          "--local-steps", o.local_steps,
-         "so many steps of each rank alone between two reductions; then the mean of what they changed "
-         "is summed and taken as a gradient (DiLoCo, Douillard et al. 2023); 0: a reduction a step")
+         "so many steps of each rank alone between two reductions; then what they changed, averaged over "
+         "the ranks, is taken as a gradient (DiLoCo, Douillard et al. 2023); 0: a reduction a step")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--outer-rate", o.outer_rate, "with --local-steps: learning rate of that gradient")

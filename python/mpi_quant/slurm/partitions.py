@@ -54,7 +54,7 @@ def read(names):
     for line in batch.ask_if_any("scontrol", "-o", "show", "partition").splitlines():
         limits = dict(re.findall(r"(\S+?)=(\S*)", line))
         name = limits.get("PartitionName", "")
-        if name in names.split(",") or not names and limits.get("Default") == "YES":
+        if name and (name in names.split(",") or not names and limits.get("Default") == "YES"):
             rows = batch.ask_if_any("sinfo", "--noheader", "--exact", "--partition=" + name, "--format=" + NODES).splitlines()
             found.append(Partition(name, limits, [nodes for row in rows if (nodes := nodes_of(row))]))
     return found
@@ -87,7 +87,7 @@ def words_of(partition):
 
 
 def least(partition):
-    return str(max(1, int(partition.limits.get("MinNodes", "1"))))
+    return number if (number := partition.limits.get("MinNodes", "")).isdigit() and number != "0" else "1"
 
 
 def most(partition):
