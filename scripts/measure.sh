@@ -1,4 +1,4 @@
-# What scripts that measure have in common; sourced by scripts/run and scripts/mnist. Uses the caller's usage().
+# What scripts that measure have in common; sourced by scripts/run, scripts/mnist and scripts/mnist_local. Uses the caller's usage().
 # shellcheck shell=bash
 
 # shellcheck disable=SC2034  # for those who source this

@@ -173,6 +173,41 @@ TEST_F(Train, half_batches_and_adagrad_before_run_compressed) {
   EXPECT_LT(got.back().loss, 0.6 * got.front().loss);
 }
 
+// With one local step, the mean of what the ranks changed is the step of all of them; on one rank so are
+// many. A round also ends at each test, where Trainer finds ranks that do not have the same bits.
+TEST_F(Train, local_steps_with_plain_outer_ones_are_means_of_parameters) {
+  options_.batch = 60;  // the same for each of one, two and three ranks
+  const std::vector<Evaluation> plain = run("mpi");
+  options_.local_steps = 1;
+  options_.outer_rate = 1;
+  options_.outer_momentum = 0;
+  const std::vector<Evaluation> one = run("mpi");
+  options_.local_steps = 5;
+  const std::vector<Evaluation> alone = run("mpi", MPI_COMM_SELF);
+  if (rank_ != 0) return;
+  for (const std::vector<Evaluation>& got : {one, alone}) {
+    ASSERT_EQ(got.size(), plain.size());
+    EXPECT_NEAR(got.back().loss, plain.back().loss, 1e-3 * plain.back().loss);
+  }
+}
+
+// 8 steps an epoch, so that rounds of 3 end after 3, 6 and 8.
+TEST_F(Train, local_steps_exchange_once_a_round_and_teach_compressed) {
+  const auto sent = [&](int local_steps, const char* method) {
+    options_.local_steps = local_steps;
+    return run(method);
+  };
+  const std::vector<Evaluation> each = sent(1, "int8"), some = sent(3, "int8"),
+                                little = sent(3, "onebit(block=512)");
+  if (rank_ != 0) return;
+  EXPECT_LT(some.back().loss, 0.8 * some.front().loss);
+  EXPECT_LT(little.back().loss, 0.9 * little.front().loss);
+  if (size_ == 1) return;
+  EXPECT_NEAR(static_cast<double>(some.back().sent_bytes) / static_cast<double>(each.back().sent_bytes),
+              3.0 / 8, 1e-9);
+  EXPECT_LT(little.back().sent_bytes, some.back().sent_bytes / 5);
+}
+
 TEST_F(Train, a_target_ends_a_run) {
   options_.target = 0.3;
   options_.evaluate_every = 2;

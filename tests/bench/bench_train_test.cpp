@@ -182,6 +182,12 @@ TEST(Optimizer, rules_are_those_of_their_papers) {
   momentum.update(std::vector<float>{1}, 0.1F, p);  // v = 2
   EXPECT_FLOAT_EQ(p[0], 0.6F);
   p = {1};
+  Optimizer nesterov(Rule::nesterov, 0.5, 1);
+  nesterov.update(std::vector<float>{2}, 0.1F, p);  // v = 2, step 2 + 1
+  EXPECT_FLOAT_EQ(p[0], 0.7F);
+  nesterov.update(std::vector<float>{1}, 0.1F, p);  // v = 2, step 1 + 1
+  EXPECT_FLOAT_EQ(p[0], 0.5F);
+  p = {1};
   adagrad.update(std::vector<float>{3}, 0.1F, p);  // 3 / 3
   adagrad.update(std::vector<float>{4}, 0.1F, p);  // 4 / 5
   EXPECT_FLOAT_EQ(p[0], 0.82F);
@@ -236,20 +242,29 @@ TEST(TrainOptions, words_are_taken_or_refused) {
   EXPECT_EQ(good.options.seeds, (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(good.options.adapt_before);
   EXPECT_EQ(good.options.bucket_bytes, 0u);
-  for (const std::vector<const char*>& words :
-       std::vector<std::vector<const char*>>{{"--data", "x", "--methods", "nonsense"},
-                                             {"--data", "x", "--methods", "mpi/smp"},
-                                             {"--data", "x", "--adapt", "before"},
-                                             {"--data", "x", "--ramp", "0.5,0"},
-                                             {"--data", "x", "--ramp", "0.5,1e-9", "--methods", "topk"},
-                                             {"--data", "x", "--network",
-                                              "mlp:"
-                                              "0"},
-                                             {"--data", "x", "--batch", "7", "--half-batches"},
-                                             {"--data", "x", "--record-steps", "0"},
-                                             {"--data", "x", "--bucket-bytes", "1K,2K"},
-                                             {"--data", "", "--methods", "mpi"},
-                                             {"--unknown"}}) {
+  for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
+           {"--data", "x", "--methods", "nonsense"},
+           {"--data", "x", "--methods", "mpi/smp"},
+           {"--data", "x", "--adapt", "before"},
+           {"--data", "x", "--ramp", "0.5,0"},
+           {"--data", "x", "--ramp", "0.5,1e-9", "--methods", "topk"},
+           {"--data", "x", "--network",
+            "mlp:"
+            "0"},
+           {"--data", "x", "--batch", "7", "--half-batches"},
+           {"--data", "x", "--record-steps", "0"},
+           {"--data", "x", "--optimizer", "nesterov"},
+           {"--data", "x", "--local-steps", "-1"},
+           {"--data", "x", "--local-steps", "2", "--batch", "0"},
+           {"--data", "x", "--local-steps", "2", "--half-batches"},
+           {"--data", "x", "--local-steps", "2", "--outer-rate", "0"},
+           {"--data", "x", "--local-steps", "2", "--outer-momentum", "1"},
+           {"--data", "x", "--local-steps", "2", "--optimizer", "adagrad", "--adapt", "before"},
+           {"--data", "x", "--local-steps", "2", "--record", "y", "--record-steps", "0"},
+           {"--data", "x", "--local-steps", "2", "--methods", "topk memory=momentum"},
+           {"--data", "x", "--bucket-bytes", "1K,2K"},
+           {"--data", "", "--methods", "mpi"},
+           {"--unknown"}}) {
     const auto bad = parse(words);
     EXPECT_FALSE(bad.run);
     EXPECT_NE(bad.exit_code, 0);

@@ -68,7 +68,7 @@ class OpenMpi(WithSettings):
         rows = of_ranks(2, {"mpi/ring": [FASTER] * 6}) + of_ranks(3, {"mpi/ring": [FASTER] * 6}) + of_ranks(8, {"mpi/ring": [SAME] * 6})
         at = [numbers[0] for numbers in self.numbers(rows)]
         self.assertEqual([at[2], at[3], at[6], at[11], at[16]], [4, 0, 2, 3, 4], "ranks 0 and 4 on: as before")
-        self.assertIn("# 8 ranks, measured at 64 KiB to 64 MiB. No algorithm is worth it: MPI's own choice stays.\n", self.text(rows))
+        self.assertIn("# 8 ranks on 1 node, measured at 64 KiB to 64 MiB. No algorithm is worth it: MPI's own choice stays.\n", self.text(rows))
         self.assertEqual(self.numbers(rows, "--ranks", "8"), [[0]], "no collective has rules")
 
     def test_noise_wins_nothing(self):
@@ -123,7 +123,7 @@ class Mpich(WithSettings):
     def test_committed_results_are_read(self):
         done = call(script("policy"), "--mpi", os.path.join(ROOT, "results", "reference", "shm.h5"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("# 2 ranks, measured at 64 KiB to 64 MiB.", done.stdout)
+        self.assertIn("# 2 ranks on 1 node, measured at 64 KiB to 64 MiB.", done.stdout)
 
 
 if __name__ == "__main__":

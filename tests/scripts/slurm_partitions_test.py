@@ -74,7 +74,7 @@ class Said(WithFakes):
             "big: the job after the cells: account they asked for, and allowed are me,you (AllowAccounts)"])
 
     def test_where_slurm_says_nothing_there_is_no_warning(self):
-        self.file("partitions", STANDARD.replace("YES", "NO"))
+        self.file("partitions", "slurm_load_partitions error: Default=YES\n" + STANDARD.replace("YES", "NO"))
         self.assertIn("Slurm says nothing of a default partition\n", self.plan())
         self.file("nodes.standard", "slurm_load_partitions: Unable to contact slurm controller\n")
         said = self.plan("--partition", "standard")

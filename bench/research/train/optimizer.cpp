@@ -12,6 +12,10 @@ constexpr float kTiny = 1e-8F;  // avoids a division by 0 if a gradient was alwa
 float Optimizer::step(std::size_t i, float gradient) {
   if (rule_ == Rule::momentum) return state_[i] = momentum_ * state_[i] + gradient;
   if (rule_ == Rule::sgd) return gradient;
+  if (rule_ == Rule::nesterov) {
+    state_[i] = momentum_ * state_[i] + gradient;
+    return momentum_ * state_[i] + gradient;
+  }
   state_[i] += gradient * gradient;
   return gradient / (std::sqrt(state_[i]) + kTiny);
 }

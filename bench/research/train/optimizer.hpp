@@ -7,8 +7,10 @@
 
 namespace mq::bench {
 
-enum class Rule { sgd, momentum, adagrad };
-inline constexpr std::string_view kRules[] = {"sgd", "momentum", "adagrad"};
+enum class Rule { sgd, momentum, adagrad, nesterov };
+// The rules by name. nesterov is momentum as in Sutskever et al. 2013, in the form of Bengio et al. 2013: the
+// step is the gradient and momentum times the new velocity.
+inline constexpr std::string_view kRules[] = {"sgd", "momentum", "adagrad", "nesterov"};
 
 class Optimizer {
  public:

@@ -76,6 +76,21 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   app.add_option("--link", o.link, "label of the network, stored with the table");
 }
 
+void add_local_steps(CLI::App& app, TrainOptions& o) {
+  app.add_option(
+         "--local-steps", o.local_steps,
+         "so many steps of each rank alone between two reductions; then what they changed, averaged over "
+         "the ranks, is taken as a gradient (DiLoCo, Douillard et al. 2023); 0: a reduction a step")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--outer-rate", o.outer_rate, "with --local-steps: learning rate of that gradient")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--outer-momentum", o.outer_momentum, "with --local-steps: its Nesterov momentum")
+      ->check(CLI::Range(0.0, 0.9999))
+      ->capture_default_str();
+}
+
 // Whether the method's k, if it has one, can be each of these.
 bool takes(const std::vector<double>& ramp, const Method& method) {
   return method.codec == nullptr || std::all_of(method.codec->specs.begin(), method.codec->specs.end(),
@@ -85,6 +100,20 @@ bool takes(const std::vector<double>& ramp, const Method& method) {
                                                            return spec.min <= k && k <= spec.max;
                                                          });
                                                 });
+}
+
+// What local steps cannot be combined with.
+Status check_local_steps(const TrainOptions& o) {
+  const auto bad = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
+  if (o.local_steps == 0) return {};
+  if (o.half_batches) return bad("--local-steps: not with --half-batches, whose halves are reduced");
+  if (o.adapt_before) return bad("--local-steps: gradients are not sent: not with --adapt before");
+  if (!o.record_steps.empty()) return bad("--local-steps: gradients are not sent: not with --record");
+  if (o.batch == 0) return bad("--local-steps: --batch says how many examples a step takes");
+  for (const MethodWord& method : o.methods)
+    if (method.method.memory != nullptr && method.method.memory->name == "momentum")
+      return bad(fmt::format("--local-steps: {}: the momentum is that of --outer-momentum", method.text));
+  return {};
 }
 
 Status take_words(const Words& w, TrainOptions& o) {
@@ -117,7 +146,7 @@ Status take_words(const Words& w, TrainOptions& o) {
   }
   if (o.half_batches && o.batch % 2 != 0) return bad("--half-batches: --batch must be even");
   if (!o.record_steps.empty() && o.record.empty()) return bad("--record-steps: --record says where");
-  return {};
+  return check_local_steps(o);
 }
 
 }  // namespace
@@ -127,6 +156,7 @@ TrainCommandLine parse_train(int argc, const char* const* argv) {
   Words words;
   CLI::App app{kWhat, "mpiq-train"};
   add_options(app, line.options, words);
+  add_local_steps(app, line.options);
   if (!parse(app, argc, argv, line)) return line;
   if (const Status s = take_words(words, line.options); !s.ok()) {
     line.exit_code = kUsage;

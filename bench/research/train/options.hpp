@@ -29,6 +29,8 @@ struct TrainOptions {
   bool feedback = true;
   std::size_t bucket_bytes = std::size_t{4} << 20;  // 0: each tensor alone
   bool half_batches = false;
+  int local_steps = 0;  // of each rank between two reductions; 0: every step is one of all ranks together
+  double outer_rate = 0.7, outer_momentum = 0.9;  // of the steps with what a reduction of local steps gives
   std::vector<std::uint64_t> seeds{1};
   std::string record;  // a folder
   std::vector<int> record_steps;

@@ -75,11 +75,13 @@ Trainer::Trainer(const TrainOptions& options, const MethodWord& method, std::uin
       optimizer_(rule_of(options, method.method, comm), options.momentum, parameters()),
       reducer_(method.text, options.feedback, make_buckets(network_.tensors(), options.bucket_bytes), comm),
       seed_(seed),
-      order_(network_.examples()) {
+      order_(network_.examples()),
+      outer_(options.local_steps > 0 ? Rule::nesterov : Rule::sgd, options.outer_momentum, parameters()) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &ranks_);
   std::iota(order_.begin(), order_.end(), 0U);
   for (std::vector<float>& gradients : gradients_) gradients.resize(parameters());
+  if (options.local_steps > 0) shared_.assign(network_.parameters().begin(), network_.parameters().end());
 }
 
 // This rank's part of n examples.
@@ -154,8 +156,10 @@ Status Trainer::step(std::size_t begin) {
   return {};
 }
 
-// Completes the running reduction and applies its gradient.
+// Completes the running reduction and applies its gradient; or exchanges what local steps have changed.
+// Afterwards all ranks have the same parameters.
 Status Trainer::drain() {
+  if (local_ > 0) return exchange();
   if (flying_ < 0) return {};
   double t = now_s();
   if (Status s = reduced(reducer_.finish()); !s.ok()) return s;
@@ -179,6 +183,38 @@ Status Trainer::half_steps(std::size_t begin) {
     if (Status s = reduced(reducer_.start(gradients_[half].data())); !s.ok()) return s;
     flying_ = half;
   }
+  return {};
+}
+
+// A step of this rank alone, with the gradient of the mean loss of its share of the batch. It keeps the state
+// of its optimizer when parameters are exchanged, as in DiLoCo.
+Status Trainer::local_step(std::size_t begin) {
+  const Share mine = share_of(begin, batch_);
+  double t = now_s();
+  const float scale = mine.n > 0 ? 1 / static_cast<float>(mine.n) : 0;
+  // The loss is divided by the examples of all ranks later, so it counts for each example once.
+  loss_ += network_.gradient({&order_[mine.begin], mine.n}, scale, gradients_[0].data());
+  examples_ += static_cast<std::int64_t>(batch_);
+  t = book(spent_.compute_s, t);
+  optimizer_.update(gradients_[0], static_cast<float>(rate_), network_.parameters());
+  book(spent_.update_s, t);
+  return ++local_ == options_.local_steps ? exchange() : Status{};
+}
+
+// Douillard et al. 2023: DiLoCo, algorithm 1. What the local steps changed, averaged over the ranks, is a
+// gradient for the parameters that all ranks had before these steps. The mean is the sum of parts of 1/P.
+Status Trainer::exchange() {
+  double t = now_s();
+  const std::span<float> parameters = network_.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    gradients_[0][i] = (shared_[i] - parameters[i]) / static_cast<float>(ranks_);
+  t = book(spent_.update_s, t);
+  if (Status s = reduced(reducer_.reduce(gradients_[0].data())); !s.ok()) return s;
+  t = book(spent_.reduce_s, t);
+  outer_.update(gradients_[0], static_cast<float>(options_.outer_rate), shared_);
+  std::copy(shared_.begin(), shared_.end(), parameters.begin());
+  local_ = 0;
+  book(spent_.update_s, t);
   return {};
 }
 
@@ -222,7 +258,9 @@ Status Trainer::run(const std::function<void(const Evaluation&)>& report) {
     for (std::size_t s = 0; s < steps && !reached_; ++s) {
       const double t = now_s();
       rate_ = rate_now(epoch);
-      Status status = options_.half_batches ? half_steps(s * batch_) : step(s * batch_);
+      Status status = options_.local_steps > 0 ? local_step(s * batch_)
+                      : options_.half_batches  ? half_steps(s * batch_)
+                                               : step(s * batch_);
       ++steps_;
       const bool last = s + 1 == steps;
       const bool due = options_.evaluate_every > 0 ? steps_ % options_.evaluate_every == 0 : last;

@@ -53,6 +53,8 @@ class Trainer {
   double rate_now(int epoch) const;
   Status step(std::size_t begin);
   Status half_steps(std::size_t begin);
+  Status local_step(std::size_t begin);
+  Status exchange();
   Status drain();
   void update(std::span<float> gradients);
   Status record(const float* gradients) const;
@@ -71,6 +73,9 @@ class Trainer {
   std::vector<std::uint32_t> order_;  // of the examples
   std::vector<float> gradients_[2];   // the second is for half batches
   int flying_ = -1;                   // which gradients are being reduced
+  Optimizer outer_;                   // with local steps: of the parameters that all ranks share
+  std::vector<float> shared_;         // with local steps: the parameters of the last exchange
+  int local_ = 0;                     // steps since then
   double rate_ = 0, loss_ = 0;
   std::int64_t steps_ = 0, examples_ = 0;  // examples since the last evaluation
   Evaluation spent_;                       // this rank's times so far

@@ -44,6 +44,7 @@ def main(arguments):
         before = " before sending" if first["adapt"] == "before" else ""
         print(("\n" if n else "") + f"{first['network']}, {first['parameters']} parameters, {first['optimizer']}{before}, "
               f"batch {first['batch']}, rate {first['rate']}, "
-              f"{first['epoch']} epochs, " + (f"k of the first ones {first['ramp'].replace(' ', ', ')}, " if first["ramp"] else "") + "MNIST; mean over the seeds and its 95 % interval (Student's t).\n")
+              f"{first['epoch']} epochs, " + (f"k of the first ones {first['ramp'].replace(' ', ', ')}, " if first["ramp"] else "")
+              + (training.local_words(first) + ", " if first["local_steps"] != "0" else "") + "MNIST; mean over the seeds and its 95 % interval (Student's t).\n")
         print("\n".join(table(found)))
     return 0

@@ -96,10 +96,12 @@ def lines(measured, where):
 
 
 def group_words(group):
+    nodes = int(group.points["nodes"].max(initial=0))  # rules.groups_of: all rows have the same
+    what = f"{group.ranks} ranks" + (f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes > 0 else "")
     if not group.sizes:
-        return f"# {group.ranks} ranks: none is chosen, because {group.why}."
+        return f"# {what}: none is chosen, because {group.why}."
     ends = " to ".join(dict.fromkeys(verdict.bytes_words(s) for s in (group.sizes[0], group.sizes[-1])))
-    return f"# {group.ranks} ranks, measured at {ends}." + ("" if group.chosen else " No algorithm is worth it: MPI's own choice stays.")
+    return f"# {what}, measured at {ends}." + ("" if group.chosen else " No algorithm is worth it: MPI's own choice stays.")
 
 
 def wide_words(group):
@@ -122,7 +124,7 @@ def openmpi_lines(measured):
     yield "#   OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename=/PATH/OF/THIS/FILE"
     yield "# in the environment of all ranks. It is about MPI_Allreduce in the component coll/tuned."
     yield (f"# Algorithm {OWN_CHOICE} is Open MPI's own choice: for sizes and numbers of ranks that were not measured, and where it is not known to be slower. "
-           f"Sums of {measured.dtype} were measured; Open MPI applies a rule to every type and operation.")
+           f"Sums of {measured.dtype} were measured; Open MPI applies a rule to every type and operation, and to every communicator of so many ranks, on whichever nodes they are.")
     if any(name_of(w.method) in ORDERED for g in with_rules for w in g.windows()):
         yield "# Not for programs with operations of their own that do not commute: a ring adds in another order, and Open MPI 4.1 does not check that. Results would be wrong."
     for group in measured.groups:

@@ -15,7 +15,7 @@ SIMPLE = re.compile(r"[\w.-]+(?:&[\w.-]+)*")  # a constraint that names features
 class Nodes(typing.NamedTuple):
     """Equal nodes of a partition. cores: of each. gpus: of each."""
 
-    count: int
+    number: int
     cores: int
     threads: int
     memory_mb: int
@@ -54,7 +54,7 @@ def read(names):
     for line in batch.ask_if_any("scontrol", "-o", "show", "partition").splitlines():
         limits = dict(re.findall(r"(\S+?)=(\S*)", line))
         name = limits.get("PartitionName", "")
-        if name in names.split(",") or not names and limits.get("Default") == "YES":
+        if name and (name in names.split(",") or not names and limits.get("Default") == "YES"):
             rows = batch.ask_if_any("sinfo", "--noheader", "--exact", "--partition=" + name, "--format=" + NODES).splitlines()
             found.append(Partition(name, limits, [nodes for row in rows if (nodes := nodes_of(row))]))
     return found
@@ -66,9 +66,9 @@ def nodes_of(row):
     numbers = [re.match(r"\d+", word) for word in words[:5]]  # a number may have a sign such as + behind it
     if len(words) != 8 or not all(numbers):
         return None
-    count, sockets, cores, threads, memory_mb = (int(number[0]) for number in numbers)
-    gpus = sum(int(number) for number in re.findall(r"\bgpu(?::[A-Za-z_][\w.-]*)?:(\d+)", words[5]))
-    return Nodes(count, sockets * cores, threads, memory_mb, gpus, words[6].rstrip("*~#!%$@^-").lower(), tuple(words[7].replace("(null)", "").split(",")))
+    number, sockets, cores, threads, memory_mb = (int(found[0]) for found in numbers)
+    gpus = sum(int(found) for found in re.findall(r"\bgpu(?::[A-Za-z_][\w.-]*)?:(\d+)", words[5]))
+    return Nodes(number, sockets * cores, threads, memory_mb, gpus, words[6].rstrip("*~#!%$@^-").lower(), tuple(words[7].replace("(null)", "").split(",")))
 
 
 def words_of(partition):
@@ -76,8 +76,8 @@ def words_of(partition):
     states = collections.Counter()
     kinds = collections.Counter()
     for nodes in partition.nodes:
-        states[nodes.state] += nodes.count
-        kinds[nodes[1:5] + nodes[6:]] += nodes.count
+        states[nodes.state] += nodes.number
+        kinds[nodes[1:5] + nodes[6:]] += nodes.number
     parts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"Slurm says of partition {partition.name}: {partition.limits.get('State', '?').lower()}, nodes: {sum(states.values())}" + (f" ({parts})" if parts else "")
     for (cores, threads, memory_mb, gpus, features), count in sorted(kinds.items()):
@@ -87,7 +87,7 @@ def words_of(partition):
 
 
 def least(partition):
-    return str(max(1, int(partition.limits.get("MinNodes", "1"))))
+    return number if (number := partition.limits.get("MinNodes", "")).isdigit() and number != "0" else "1"
 
 
 def most(partition):
@@ -134,6 +134,6 @@ def lacks(partition, wish):
     tests += [(" that start jobs", Nodes.are_of_use)]
     for what, fits in tests if left else []:
         left = [nodes for nodes in left if fits(nodes)]
-        if (count := sum(nodes.count for nodes in left)) < wish.nodes:
+        if (count := sum(nodes.number for nodes in left)) < wish.nodes:
             yield f"{wish.what}: nodes{what} asked for: {wish.nodes}; there are {count}"
             return
