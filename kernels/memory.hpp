@@ -28,7 +28,7 @@ inline constexpr std::size_t kMaxArrays = 3;
 // in the L1 and L2 caches. Arrays may have any alignment.
 struct MemoryTile {
   const void* x = nullptr;                // n elements; never written
-  std::array<void*, kMaxArrays> array{};  // the rule's arrays at these elements
+  std::array<void*, kMaxArrays> array{};  // the rule's arrays at these elements; null: it has none there
   void* scratch = nullptr;                // room for n elements; keeps its content from before() to after()
   std::size_t n = 0;
   Params params;      // of the rule
@@ -111,6 +111,9 @@ struct MemoryRule {
   // sums can be added to it: then the second array, equal on all ranks, remains the sum of the estimates. The
   // codec must be a contraction (Codec::contraction).
   bool keeps_estimates;
+  // Serves collectives that add nothing up too. Each element is then of one rank, and the sum of estimates is
+  // its estimate. So the rule keeps the second array only, of the whole vector, and the first one is null.
+  bool mirrors;
   // Null for none and carry, which need nothing but what codecs do themselves (Feedback).
   const MemoryOps* (*ops)(Element, Isa) noexcept;
   // True if a call with these parameters needs MemoryOps::factor.

@@ -7,6 +7,9 @@
 // losses to the first array. So H is the sum of all h over every plan, up to rounding. In each call an h
 // rounds by up to an ulp of x - h and one of x, also where nothing is sent of it, and H does not follow: a
 // vector that was once very large leaves an h that is off by its rounding until the next exact call.
+//
+// In a collective that adds nothing up (MemoryRule::mirrors) each element belongs to one rank, so H is the
+// estimate itself. There is no array of h then (it is null), and h and H cannot differ by rounding.
 #pragma once
 #include "kernels/host/memory-inl.hpp"
 
@@ -17,6 +20,7 @@ struct Estimates {
   template <class T>
   static MQ_RULE Operand from_estimate(const MemoryTile& tile) {
     using L = Lanes<T>;
+    if (tile.array[kEstimate] == nullptr) return from_array<T>(tile, kSum);
     if (!tile.exact_restart) return {tile.x, tile.array[kEstimate]};
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
@@ -37,6 +41,7 @@ struct Estimates {
   template <class T>
   static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;
+    if (tile.array[kEstimate] == nullptr) return;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.exact_restart ? static_cast<const void*>(tile.scratch) : tile.x);
     const auto left = array_at<T>(tile.array[kEstimate]);
@@ -51,10 +56,16 @@ struct Estimates {
   // x - y is encoded. What the codec leaves goes to the scratch memory.
   template <class T>
   static MQ_RULE Operand from_last(const MemoryTile& tile) {
+    return from_array<T>(tile, kLast);
+  }
+
+  // The same with the array of this number in place of y.
+  template <class T>
+  static MQ_RULE Operand from_array(const MemoryTile& tile, std::size_t number) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
-    const auto y = array_at<T>(tile.array[kLast]), left = array_at<T>(tile.scratch);
+    const auto y = array_at<T>(tile.array[number]), left = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
           x.ask_next(g, tile.n), y.ask_next(g, tile.n);
@@ -109,6 +120,7 @@ struct Estimates {
           out.put(g, newest, width);
           all_h.put(g, L::select(finite, newest, zero), width);
           if ((finite.bits() & width.bits) != width.bits) [[unlikely]] {
+            if (tile.array[kEstimate] == nullptr) return;
             minus_h.put(g, L::select(finite, minus_h.get(g, width), zero), width);
             if (tile.array[kLast] == nullptr) return;
             const auto y = array_at<T>(tile.array[kLast]);

@@ -154,6 +154,12 @@ struct MemoryRowOf {
   static constexpr bool keeps_estimates() {
     return requires { &Rule::terms; };
   }
+  static constexpr bool mirrors() {
+    if constexpr (requires { Rule::kMirrors; })
+      return Rule::kMirrors;
+    else
+      return false;
+  }
   static EstimateTerms terms(const Params& params) noexcept {
     if constexpr (keeps_estimates())
       return Rule::terms(params);
@@ -162,12 +168,10 @@ struct MemoryRowOf {
   }
   static constexpr MemoryRow row() { return {ops<float>(), ops<double>()}; }
   static MemoryRule rule() noexcept {
-    return {Rule::kName,   Rule::kId,
-            Rule::kWhat,   Rule::kSpecs,
-            Rule::kArrays, encodes_own() || keeps_estimates(),
-            keeps_sums(),  keeps_estimates(),
-            nullptr,       &measures,
-            &terms};
+    return {Rule::kName,  Rule::kId,         Rule::kWhat,
+            Rule::kSpecs, Rule::kArrays,     encodes_own() || keeps_estimates(),
+            keeps_sums(), keeps_estimates(), mirrors(),
+            nullptr,      &measures,         &terms};
   }
 };
 #endif  // MQ_DEVICE

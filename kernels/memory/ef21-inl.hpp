@@ -7,6 +7,12 @@
 //
 // With info mpiq_skip = "true" a rank sends nothing and its estimate stands (SASG: Deng, Li, Sun, Lu, arXiv
 // 2112.04088).
+//
+// In an allgather and a broadcast it keeps a mirror: all ranks hold the same estimate X of the whole vector,
+// the rank whose part it is sends C(x - X), and all ranks, that one too, add what they decode to X, which is
+// the result. So parameters that change little are gathered with few bits, and the error does not stay
+// (SDP4Bit: Jia et al., NeurIPS 2024, quantizes differences of weights; CHOCO: Koloskova, Stich, Jaggi, ICML
+// 2019, keeps such copies).
 #pragma once
 #include "kernels/host/estimates-inl.hpp"
 
@@ -17,6 +23,7 @@ struct Ef21 : Estimates {
   static constexpr std::uint8_t kId = 5;
   static constexpr std::array kSpecs{kResync, kStands};
   static constexpr int kArrays = 2;
+  static constexpr bool kMirrors = true;
 
   static constexpr EstimateTerms terms(const Params& params) {
     return {.form = kId,

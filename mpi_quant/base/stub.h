@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Increase it with every change in this file, except in the names of the two tables. */
-#define MPIQ_STUB_VERSION 5
+#define MPIQ_STUB_VERSION 6
 
 typedef intptr_t mpiq_slot;
 
@@ -23,10 +23,10 @@ typedef intptr_t mpiq_slot;
  * compiler that sees both warns if they differ. */
 #define MPIQ_PCONTROL 0x4D51
 
-/* Functions of MPI whose calls are only counted. */
+/* Forms of the collectives below whose calls are only counted. */
 enum mpiq_counted { MPIQ_NONBLOCKING, MPIQ_PERSISTENT };
 
-/* Functions of MPI whose calls may be compressed, beside MPI_Allreduce. LARGE: the _c form. */
+/* Functions of MPI whose calls may be compressed. LARGE: the _c form. */
 enum mpiq_collective {
   MPIQ_REDUCE_SCATTER,
   MPIQ_REDUCE_SCATTER_LARGE,
@@ -39,7 +39,9 @@ enum mpiq_collective {
   MPIQ_BCAST,
   MPIQ_BCAST_LARGE,
   MPIQ_REDUCE,
-  MPIQ_REDUCE_LARGE
+  MPIQ_REDUCE_LARGE,
+  MPIQ_ALLREDUCE,
+  MPIQ_ALLREDUCE_LARGE
 };
 
 /* What a core exports for the stub, as mpiq_core_v1. */
@@ -56,10 +58,10 @@ typedef struct mpiq_core {
   /* MPI_Allreduce and MPI_Allreduce_c of the program. */
   int (*allreduce)(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype, mpiq_slot op,
                    mpiq_slot comm);
-  /* Another collective of the program, with its arguments in their order. */
+  /* A collective of the program, with its arguments in their order. */
   int (*collective)(enum mpiq_collective what, const mpiq_slot* arguments);
-  /* Counts a call of another function. */
-  void (*counted)(enum mpiq_counted what, int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm);
+  /* Counts a call of this form of a collective. arguments: at least those of the blocking function. */
+  void (*counted)(enum mpiq_counted form, enum mpiq_collective what, const mpiq_slot* arguments);
   /* MPI_Pcontrol. command is null unless level is MPIQ_PCONTROL. Returns MPI_SUCCESS or an error code. */
   int (*pcontrol)(int level, const char* command);
   /* comm got this info, by MPI_Comm_set_info or MPI_Comm_dup_with_info. MPI_SUCCESS or an error code. */

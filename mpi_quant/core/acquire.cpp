@@ -90,7 +90,8 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
   try {
     // The names of a program's residuals are made up for one address or position.
     if (!adds(call_.collective) && !from_program_ && !decision_.key.empty())
-      gather_name_ = gather_key(decision_.key.view());
+      gather_name_ = method.memory_rule().keeps_estimates ? mirror_key(decision_.key.view())
+                                                          : gather_key(decision_.key.view());
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
     if (exact_ == Exact::here)
@@ -158,6 +159,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   const kernels::MemoryRule& rule = method.memory_rule();
   reduction.memory = {&rule, rule.ops == nullptr ? nullptr : rule.ops(*element, env()->isa),
                       method.memory_params, 1, rule.terms(method.memory_params)};
+  reduction.memory.mirrors = reduction.memory.keeps_estimates() && !adds(call_.collective);
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
   reduction.parts = {};
@@ -185,7 +187,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   bool measures = when != kernels::Measures::nothing && !rehearsal_;
   // A rank may have no elements to send.
   if (is_group) MQ_TRY(place_vectors());
-  if (!decision_.key.empty() && input_of(reduction).n > 0) MQ_TRY(prepare_residual(when, measures));
+  if (!decision_.key.empty() && kept_of(reduction).n > 0) MQ_TRY(prepare_residual(when, measures));
   if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
   std::byte* scratch = nullptr;
@@ -258,9 +260,9 @@ Status RunningCall::place_residual() {
   entry_ = nullptr;
   const auto place = [&]() -> Status {
     Device* const device = vectors_.residual_device();
-    const Result<Residuals::Entry*> entry = state_.residuals.acquire(
-        residual_name(), input_of(reduction).n, reduction.element,
-        static_cast<std::size_t>(reduction.memory.rule->arrays), vectors_.api(), device);
+    const Result<Residuals::Entry*> entry =
+        state_.residuals.acquire(residual_name(), kept_of(reduction).n, reduction.element,
+                                 static_cast<std::size_t>(reduction.memory.arrays()), vectors_.api(), device);
     if (!entry.ok()) return entry.status();
     if ((*entry)->users > 0)
       return {Code::bad_argument,

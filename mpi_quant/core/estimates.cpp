@@ -34,7 +34,8 @@ Status measure_feedback(Reduction& reduction, DevicePlacement& vectors, const Re
     MQ_TRY(vectors.has_moved(reduction, moved));
     if (!moved) memory.skipped_messages = 1;
   }
-  maxima.sends = memory.skipped_messages < terms.messages;
+  // An allgather delivers part by part, in its run, also if no rank sends anything.
+  maxima.sends = memory.mirrors || memory.skipped_messages < terms.messages;
   return {};
 }
 
@@ -56,6 +57,7 @@ Status settle_estimates(Reduction& reduction, DevicePlacement& vectors, const Re
   }
   memory.skipped_messages = 0;
   const std::size_t bytes = entry->array_bytes();
+  if (memory.mirrors) return vectors.zero(reduction.residual, bytes);
   if (entry->has_estimates()) MQ_TRY(vectors.zero(reduction.residual, bytes));
   return vectors.zero(reduction.residual + bytes, bytes);
 }

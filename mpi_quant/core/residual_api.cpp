@@ -27,17 +27,25 @@ namespace {
 using kernels::Element;
 using kernels::element_bytes;
 
+// Returns an error if a call in flight uses what is kept for a key of the user. key null: for any key.
+Status check_unused(const Table& residuals, const char* key) {
+  MQ_TRY(residuals->idle(key));
+  if (key == nullptr) return {};
+  MQ_TRY(residuals->idle(gather_key(key).c_str()));
+  return residuals->idle(mirror_key(key).c_str());
+}
+
 Status reset(MPI_Comm comm, const char* key) {
   if (key != nullptr) MQ_TRY(check_key(key));
   const Table residuals(comm);
   if (!residuals) return {};
-  MQ_TRY(residuals->idle(key));
-  if (key != nullptr) MQ_TRY(residuals->idle(gather_key(key).c_str()));
+  MQ_TRY(check_unused(residuals, key));
   for (const auto& extension : residuals.state()->extensions) extension->forget(key);
   if (key != nullptr) {
     residuals->drop(key);
     residuals->drop(basis_key(key));
     residuals->drop(gather_key(key));
+    residuals->drop(mirror_key(key));
   } else {
     residuals->clear();
   }
@@ -49,10 +57,9 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
   if (!std::isfinite(factor)) return bad_argument("factor is not finite");
   const Table residuals(comm);
   if (!residuals) return {};
-  MQ_TRY(residuals->idle(key));
-  if (key != nullptr) MQ_TRY(residuals->idle(gather_key(key).c_str()));
+  MQ_TRY(check_unused(residuals, key));
   const auto asked = [key](const std::string& name) {
-    return key == nullptr || name == key || name == gather_key(key);
+    return key == nullptr || name == key || name == gather_key(key) || name == mirror_key(key);
   };
   for (auto& [name, entry] : residuals->entries())
     if (asked(name)) MQ_TRY(entry.move_to_host());

@@ -29,28 +29,33 @@ void CallIdentity::begin(CommState& state, const Program& program) {
 
 Sender CallIdentity::sender(const Situation& s, const Decision& decision) const {
   const Method& method = decision.method;
-  return {
-      static_cast<const std::byte*>(s.call.input()),
-      s.call.input_range().n,
-      *s.element,
-      named_.view(),
-      said_.step,
-      said_.flush,
-      method.exact() ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(method.memory_rule().arrays)),
-      !adds(s.call.collective)};
+  const bool gathers = !adds(s.call.collective);
+  const bool mirrors = gathers && !method.exact() && method.memory_rule().mirrors;
+  const auto arrays = static_cast<std::size_t>(method.exact() ? 1 : method.memory_rule().arrays);
+  return {static_cast<const std::byte*>(s.call.input()),
+          s.call.input_range().n,
+          *s.element,
+          named_.view(),
+          said_.step,
+          said_.flush,
+          mirrors ? 1 : std::max<std::size_t>(1, arrays),
+          gathers,
+          mirrors ? static_cast<std::size_t>(s.call.count) : 0};
 }
 
 void CallIdentity::find(CommState& state, const Situation& s, Decision& decision) {
   const kernels::MemoryRule& rule = decision.method.memory_rule();
-  if (s.call.input() == nullptr || rule.arrays == 0) return;
+  const Sender who = sender(s, decision);
+  if ((who.input == nullptr && (who.count > 0 || who.mirrored == 0)) || rule.arrays == 0) return;
   const Identities::Found found = state.intercepted.identities.identify(
-      decision.rule->safeguards.feedback, sender(s, decision), state.residuals, env()->residual_bytes);
+      decision.rule->safeguards.feedback, who, state.residuals, env()->residual_bytes);
   // Estimates go on from call to call. A vector that is not known for certain would start them again each
   // time.
   const bool guesses = rule.keeps_estimates && found.what == FeedbackOutcome::unconfirmed;
   decision.key = guesses ? Key() : found.key;
   feedback_ = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
+  if (who.mirrored > 0) return;  // nothing waits in an estimate
   flushed_ = found.flushed;
   send_all(decision);
 }

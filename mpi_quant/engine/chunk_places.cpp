@@ -78,7 +78,7 @@ const std::byte* ChunkPlaces::input(const Piece& piece) const {
 std::byte* ChunkPlaces::residual(const Piece& piece) const {
   const VectorPlace* const vector = vector_of(piece);
   std::byte* const arrays = vector != nullptr ? vector->residual : reduction_->residual;
-  const std::size_t first = vector != nullptr ? vector->first : input_of(*reduction_).begin;
+  const std::size_t first = vector != nullptr ? vector->first : kept_of(*reduction_).begin;
   return arrays == nullptr ? nullptr : arrays + value_bytes(*reduction_, piece.range.begin - first);
 }
 

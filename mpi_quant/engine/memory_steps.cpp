@@ -49,6 +49,10 @@ kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::
   tile.params = reduction.memory.params;
   tile.factor = vector != nullptr ? vector->factor : reduction.memory.factor;
   tile.exact_restart = reduction.memory.exact_restart;
+  if (reduction.memory.mirrors) {
+    tile.array[1] = arrays;
+    return tile;
+  }
   const std::size_t array_bytes = value_bytes(reduction, vector != nullptr ? vector->n : reduction.count);
   for (int i = 0; i < reduction.memory.rule->arrays; ++i)
     tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;

@@ -51,8 +51,8 @@ class MemorySteps {
 };
 
 // What the steps on a device share (device/rule_steps.hpp): a tile of n elements of the vector from the place
-// of `arrays` on, which points into the rule's first array; and the key of random numbers of the second
-// message of a payload. vector: as in MemorySteps::encode.
+// of `arrays` on, which points into the first array that the rule keeps; and the key of random numbers of the
+// second message of a payload. vector: as in MemorySteps::encode.
 kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n,
                             const VectorPlace* vector = nullptr);
 std::uint64_t second_of(std::uint64_t call);

@@ -29,7 +29,10 @@ struct CallFeedback {
   kernels::EstimateTerms terms;
   bool exact_restart = false;
   int skipped_messages = 0;
+  // The call adds nothing up, and the rule keeps one array, of the whole vector (MemoryRule::mirrors).
+  bool mirrors = false;
   bool keeps_estimates() const { return ops != nullptr && rule->keeps_estimates; }
+  int arrays() const { return mirrors ? 1 : rule->arrays; }  // that each rank keeps
   int messages() const { return keeps_estimates() && !exact_restart ? terms.messages : 1; }
 };
 
@@ -96,13 +99,16 @@ struct Reduction {
   int first_tag = 0;  // the reduction owns tags_of(plan) * tag_segments tags from this one on
 };
 
-// The elements of the vector that this rank has in its input and its output. Its residual holds those of the
-// input.
+// The elements of the vector that this rank has in its input and its output.
 inline Range input_of(const Reduction& reduction) {
   return reduction.parts.are_given() ? reduction.parts.input : Range{0, reduction.count};
 }
 inline Range output_of(const Reduction& reduction) {
   return reduction.parts.are_given() ? reduction.parts.output : Range{0, reduction.count};
+}
+// The elements of which the arrays of the memory rule hold something.
+inline Range kept_of(const Reduction& reduction) {
+  return reduction.memory.mirrors ? Range{0, reduction.count} : input_of(reduction);
 }
 
 // The codec of raw steps.

@@ -274,7 +274,13 @@ MPIQ_PUBLIC int MPIQ_Reduce_scatter(const void* sendbuf, void* recvbuf, const MP
  * This is right where the parts are deltas, which the program adds up. It is wrong for values such as
  * weights: the next gather would bring the new value with an old error on top of it. MPIQ_Residual_flush,
  * _save and their relatives do not know these residuals; MPIQ_Residual_reset and _scale do. A gather with
- * method "raw" and the key delivers what waits. */
+ * method "raw" and the key delivers what waits.
+ * For values that change little, such as weights, give the key and a method with "memory=ef21". All ranks
+ * then keep the same estimate of the whole vector, one array of as many elements (floats for half types), in
+ * place of a residual. A rank sends the difference between its part and the estimate; all add what they
+ * decode to the estimate, which is the result. The first call of a key is exact, and so is the next one after
+ * a call that failed on some ranks, or after a reset on some. The key belongs to the number of elements of
+ * all parts; the parts may differ from call to call. mpiq_skip is as in Allreduce. */
 
 /* Gathers parts of equal length. Collective. All ranks get identical bits.
  *
@@ -316,7 +322,8 @@ MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Da
  * vector is added to its vector in the next call. As in Allgather, this is right for deltas only, and the
  * same functions know these residuals. The residual stays on the rank that was the root, so let the vectors
  * of a key always have the same root. If an allgather uses the same key, this rank's part there must have as
- * many elements. */
+ * many elements. With "memory=ef21", as in Allgather, all ranks keep one estimate in place of it: then any
+ * rank may be the root. */
 
 /* Sends the root's vector to all. Collective. All ranks get identical bits.
  *

@@ -26,11 +26,11 @@ void drop_all(const std::string& name, Residuals& residuals) {
 }
 
 std::size_t residual_bytes(const Sender& sender) {
-  return sender.count * sender.arrays * kernels::element_bytes(kernels::compute_element(sender.element));
+  return sender.kept() * sender.arrays * kernels::element_bytes(kernels::compute_element(sender.element));
 }
 
 bool fits(const Residuals::Entry& entry, const Sender& sender) {
-  return entry.count == sender.count && entry.element == sender.element;
+  return entry.count == sender.kept() && entry.element == sender.element;
 }
 
 }  // namespace
@@ -52,7 +52,9 @@ std::string Identities::name_of(Identity by, const Sender& sender) const {
     sums.gathers = false;
     const std::string name = name_of(by, sums);
     // Its hash, because a key of the program may be as long as a name can be.
-    return name.empty() ? name : std::string(kGatherKey) + text_of(hash_of(name), 16);
+    return name.empty()
+               ? name
+               : std::string(sender.mirrored > 0 ? kMirrorKey : kGatherKey) + text_of(hash_of(name), 16);
   }
   if (!sender.key.empty()) return std::string(sender.key);
   if (by == Identity::address)
@@ -94,6 +96,7 @@ Identities::KnownVector& Identities::vector_of(const std::string& name, const Se
   KnownVector& vector = at->second;
   if (made) {
     vector.count = sender.count;
+    vector.kept = sender.kept();
     vector.element = sender.element;
     vector.flushed.fill(sender.flush);
   }
@@ -130,7 +133,7 @@ Identities::Found Identities::promised(const std::string& name, const Sender& se
   }
   if (what != FeedbackOutcome::hit &&
       (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
-       !residuals.acquire(name, sender.count, sender.element, sender.arrays).ok()))
+       !residuals.acquire(name, sender.kept(), sender.element, sender.arrays).ok()))
     return {{}, FeedbackOutcome::budget};
   return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
 }
@@ -154,20 +157,19 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
   entry = residuals.find(key);
   const Found without{{}, believed ? FeedbackOutcome::budget : FeedbackOutcome::unconfirmed};
   const std::size_t bytes =
-      vector.count * vector.arrays * kernels::element_bytes(kernels::compute_element(vector.element));
+      vector.kept * vector.arrays * kernels::element_bytes(kernels::compute_element(vector.element));
   std::uint64_t* const flushed = believed ? &vector.flushed[finding.phase] : nullptr;
   if (entry == nullptr) {
     const bool has_room =
         believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
-    if (!has_room || !residuals.acquire(key, vector.count, vector.element, vector.arrays).ok())
-      return without;
+    if (!has_room || !residuals.acquire(key, vector.kept, vector.element, vector.arrays).ok()) return without;
     return {Key(key), believed ? FeedbackOutcome::fresh : FeedbackOutcome::unconfirmed, flushed};
   }
   if (entry->users > 0) return {{}, FeedbackOutcome::in_use};
   const std::size_t missing = missing_bytes(*entry, vector.arrays);
   if (believed && missing > 0 && !make_room(missing, name, residuals, most_bytes)) return without;
   const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
-  if (entry->count != vector.count || entry->element != vector.element || !has_room ||
+  if (entry->count != vector.kept || entry->element != vector.element || !has_room ||
       !(believed ? entry->take_back() : entry->set_aside()).ok()) {
     residuals.drop(key);
     return without;
@@ -178,7 +180,7 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
 Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
                                          std::uint64_t most_bytes) {
   KnownVector& vector = vector_of(name, sender, residuals);
-  if (vector.count != sender.count || vector.element != sender.element) {
+  if (vector.count != sender.count || vector.kept != sender.kept() || vector.element != sender.element) {
     drop_all(name, residuals);
     places_.erase(name);
     (void)vector_of(name, sender, residuals);
@@ -205,8 +207,8 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
   const std::string name = name_of(by, sender);
   if (name.empty()) return {};
   // A rank that has nothing to send leaves nothing out, and what it kept in other calls waits on. It flushes
-  // a stated key together with the ranks that send.
-  if (sender.count == 0)
+  // a stated key together with the ranks that send. An estimate it keeps all the same.
+  if (sender.count == 0 && (sender.mirrored == 0 || sender.key.empty()))
     return {{},
             FeedbackOutcome::none,
             sender.key.empty() ? nullptr : &promised_.try_emplace(name, sender.flush).first->second};

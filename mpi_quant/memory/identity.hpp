@@ -40,6 +40,9 @@ struct Sender {
   std::uint64_t flush;     // number of flushes that MPI_Pcontrol has announced
   std::size_t arrays = 1;  // of the method's memory rule
   bool gathers = false;    // the call adds nothing up, and no sum may use its residual
+  // Elements of the vector of all ranks, if the rule keeps one estimate of it (MemoryRule::mirrors); else 0.
+  std::size_t mirrored = 0;
+  std::size_t kept() const { return mirrored > 0 ? mirrored : count; }  // elements of an array of the rule
 };
 
 // The identities of one communicator.
@@ -67,7 +70,7 @@ class Identities {
  private:
   // What is known of the vectors under a name that the program did not state.
   struct KnownVector {
-    std::size_t count = 0;
+    std::size_t count = 0, kept = 0;  // as of the Sender
     kernels::Element element = kernels::Element::f32;
     std::size_t arrays = 1;
     Recognizer recognizer;

@@ -53,12 +53,18 @@ inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~se
 // means nothing to another rank.
 inline constexpr std::string_view kGatherKey = "~gather:";
 inline std::string gather_key(std::string_view key) { return std::string(kGatherKey).append(key); }
+// The same for what all ranks know of the gathered vector (kernels::MemoryRule::mirrors).
+inline constexpr std::string_view kMirrorKey = "~mirror:";
+inline std::string mirror_key(std::string_view key) { return std::string(kMirrorKey).append(key); }
 // The key that the user gave, for messages.
 inline std::string users_key(std::string_view name) {
-  return std::string(name.starts_with(kGatherKey) ? name.substr(kGatherKey.size()) : name);
+  for (const std::string_view prefix : {kGatherKey, kMirrorKey})
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  return std::string(name);
 }
 inline bool is_made_up(std::string_view key) {
-  return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey) || key.starts_with(kGatherKey);
+  return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey) || key.starts_with(kGatherKey) ||
+         key.starts_with(kMirrorKey);
 }
 
 // The name under which the basis of lowrank is kept beside the residual of a key.

@@ -116,7 +116,10 @@ std::string unfit_for(Collective collective, const Method& method) {
   if (method.scheme != nullptr) return std::string(method.scheme->name) + " serves allreduce only";
   if (method.plan != nullptr) return owner + " has a plan of its own, and takes no other";
   const kernels::MemoryRule& rule = method.memory_rule();
-  if (rule.ops != nullptr) return "memory=" + std::string(rule.name) + " serves allreduce only";
+  if (rule.mirrors && adds(collective))
+    return "memory=" + std::string(rule.name) + " serves allreduce, allgather and bcast only";
+  if (rule.ops != nullptr && !rule.mirrors)
+    return "memory=" + std::string(rule.name) + " serves allreduce only";
   return {};
 }
 

@@ -26,8 +26,8 @@ enum class Reason : std::uint8_t {
   slower,        // auto found nothing within its limit that is faster than MPI, or has yet to learn that
   inexact,       // auto: the data of this call would lose more than the limit, or nobody knows its residual
   guard,         // the guard found an error over the budget, in this call or an earlier one
-  nonblocking,   // it is MPI_Iallreduce
-  persistent,    // it is MPI_Allreduce_init
+  nonblocking,   // it is MPI_Iallreduce, MPI_Ibcast and so on
+  persistent,    // it is MPI_Allreduce_init, MPI_Bcast_init and so on
   outside,       // it comes before MPI_Init or after MPI_Finalize began
   no_communicator,  // MPI had no communicator left for this library
   no_memory,        // this library had no memory for it, and MPI may have enough

@@ -47,9 +47,22 @@ bool has_rules(MPI_Comm comm, Collective collective) {
   return has_word(kept != nullptr ? *kept : env()->policy, name(collective));
 }
 
-// A call in which ranks have different parts. plain: its arguments, for MPI. make: makes the whole Call.
+// Counts the call that `make` makes. Without memory for it nothing is counted.
 template <class Make>
-int intercepted_roles(const Call& plain, const Make& make) {
+int count_made(mpiq_counted form, const Make& make) {
+  try {
+    count_call(form, make());
+  } catch (const std::bad_alloc&) {
+    return MPI_SUCCESS;
+  }
+  return MPI_SUCCESS;
+}
+
+// A call in which ranks have different parts. plain: its arguments, for MPI. make: makes the whole Call.
+// form: as in intercepted_parts().
+template <class Make>
+int intercepted_roles(const Call& plain, std::optional<mpiq_counted> form, const Make& make) {
+  if (form) return count_made(*form, make);
   const Types types = adds(plain.collective) ? Types::predefined : Types::derived;
   const bool may_compress = may_hold_reals(plain.datatype) && has_rules(plain.comm, plain.collective) &&
                             reals_of(plain.datatype, types);
@@ -98,7 +111,8 @@ int intercepted_call(const Call& call) {
   return code;
 }
 
-int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather) {
+int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather,
+                      std::optional<mpiq_counted> form) {
   PartedCall parted;
   parted.counts = counts;
   parted.from_program = true;
@@ -106,7 +120,7 @@ int intercepted_parts(const Call& given, const PartCounts& counts, const GatherA
   Call plain = given;
   plain.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
   plain.parted = &parted;
-  return intercepted_roles(plain, [&] {
+  return intercepted_roles(plain, form, [&] {
     return gather != nullptr
                ? allgather_call(given.sendbuf, given.recvbuf, *gather, counts, given.comm, parted)
                : reduce_scatter_call(given.sendbuf, given.recvbuf, counts, given.datatype, given.op,
@@ -114,14 +128,14 @@ int intercepted_parts(const Call& given, const PartCounts& counts, const GatherA
   });
 }
 
-int intercepted_rooted(const Call& given, int root) {
+int intercepted_rooted(const Call& given, int root, std::optional<mpiq_counted> form) {
   PartedCall parted;
   parted.counts.each = given.count;
   parted.root = root;
   parted.from_program = true;
   Call plain = given;
   plain.parted = &parted;
-  return intercepted_roles(plain, [&] {
+  return intercepted_roles(plain, form, [&] {
     return given.collective == Collective::bcast
                ? bcast_call(given.recvbuf, given.count, given.datatype, root, given.comm, parted)
                : reduce_call(given.sendbuf, given.recvbuf, given.count, given.datatype, given.op, root,
@@ -129,9 +143,11 @@ int intercepted_rooted(const Call& given, int root) {
   });
 }
 
-void count_call(mpiq_counted what, const Call& call) noexcept {
+void count_call(mpiq_counted form, const Call& call) noexcept {
+  Situation situation{call};
+  if (why_exact_at_once(situation) == Reason::handle) return;  // nothing may be asked of it
   Reason why = Reason::nonblocking;
-  switch (what) {  // without a default, so that the compiler says which kind is missing
+  switch (form) {  // without a default, so that the compiler says which kind is missing
     case MPIQ_NONBLOCKING: break;
     case MPIQ_PERSISTENT: why = Reason::persistent; break;
   }

@@ -3,6 +3,8 @@
 // records how the call ended.
 #pragma once
 
+#include <optional>
+
 #include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/request.hpp"
 
@@ -11,11 +13,12 @@ namespace mq {
 // Makes the call and returns its MPI error code.
 int intercepted_call(const Call& call);
 // The same for a reduce-scatter, or for an allgather with these arguments. given: the arguments but for the
-// counts.
-int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather);
+// counts. form: the stub makes the call in this form, and it is counted here.
+int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather,
+                      std::optional<mpiq_counted> form);
 // The same for a broadcast, from recvbuf of the root, or a reduction to the root: given.collective says
 // which.
-int intercepted_rooted(const Call& given, int root);
-// Counts a call of another function, which the stub makes, if a report is wanted. Local.
-void count_call(mpiq_counted what, const Call& call) noexcept;
+int intercepted_rooted(const Call& given, int root, std::optional<mpiq_counted> form);
+// Counts a call that the stub makes in this form, for the report that is wanted. Local.
+void count_call(mpiq_counted form, const Call& call) noexcept;
 }  // namespace mq

@@ -38,64 +38,33 @@ extern const mpiq_stub mpiq_stub_v1;
 typedef mpiq_function function;
 /* The arguments of any function of MPI that is caught here. Arguments that a function does not have are zero,
  * and it does not look at them. */
-enum { kArguments = 8 };
+enum { kArguments = 10 };
 typedef mpiq_slot arguments[kArguments];
 typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
-                        mpiq_slot);
+                        mpiq_slot, mpiq_slot, mpiq_slot);
 
+/* The functions that are caught, by number, and their names. MPI_Pcontrol, which has any number of arguments,
+ * is the last one. */
+#define HOOK(name, arguments) hook_##name,
+#define COLLECTIVE(name, arguments, collective) hook_##name,
+#define COUNTED(name, arguments, form, collective) hook_##name,
 enum hook {
-  kAllreduce,
-  kAllreduceC,
-  kIallreduce,
-  kIallreduceC,
-  kAllreduceInit,
-  kAllreduceInitC,
-  kAllreduceInitX,
-  kInit,
-  kInitThread,
-  kPcontrol,
-  kCommSetInfo,
-  kCommDupWithInfo,
-  kReduceScatter,
-  kReduceScatterC,
-  kReduceScatterBlock,
-  kReduceScatterBlockC,
-  kAllgather,
-  kAllgatherC,
-  kAllgatherv,
-  kAllgathervC,
-  kBcast,
-  kBcastC,
-  kReduce,
-  kReduceC,
+#include "mpi_quant/preload/hooks.def"
+  hook_MPI_Pcontrol,
   kHooks
 };
+#undef HOOK
+#undef COLLECTIVE
+#undef COUNTED
+#define HOOK(name, arguments) "P" #name,
+#define COLLECTIVE(name, arguments, collective) "P" #name,
+#define COUNTED(name, arguments, form, collective) "P" #name,
 static const char* const names[kHooks] = {
-    [kAllreduce] = "PMPI_Allreduce",
-    [kAllreduceC] = "PMPI_Allreduce_c",
-    [kIallreduce] = "PMPI_Iallreduce",
-    [kIallreduceC] = "PMPI_Iallreduce_c",
-    [kAllreduceInit] = "PMPI_Allreduce_init",
-    [kAllreduceInitC] = "PMPI_Allreduce_init_c",
-    [kAllreduceInitX] = "PMPIX_Allreduce_init",
-    [kInit] = "PMPI_Init",
-    [kInitThread] = "PMPI_Init_thread",
-    [kPcontrol] = "PMPI_Pcontrol",
-    [kCommSetInfo] = "PMPI_Comm_set_info",
-    [kCommDupWithInfo] = "PMPI_Comm_dup_with_info",
-    [kReduceScatter] = "PMPI_Reduce_scatter",
-    [kReduceScatterC] = "PMPI_Reduce_scatter_c",
-    [kReduceScatterBlock] = "PMPI_Reduce_scatter_block",
-    [kReduceScatterBlockC] = "PMPI_Reduce_scatter_block_c",
-    [kAllgather] = "PMPI_Allgather",
-    [kAllgatherC] = "PMPI_Allgather_c",
-    [kAllgatherv] = "PMPI_Allgatherv",
-    [kAllgathervC] = "PMPI_Allgatherv_c",
-    [kBcast] = "PMPI_Bcast",
-    [kBcastC] = "PMPI_Bcast_c",
-    [kReduce] = "PMPI_Reduce",
-    [kReduceC] = "PMPI_Reduce_c",
-};
+#include "mpi_quant/preload/hooks.def"
+    "PMPI_Pcontrol"};
+#undef HOOK
+#undef COLLECTIVE
+#undef COUNTED
 static function real[kHooks]; /* MPI's own function; null: MPI has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
 static const mpiq_core* core; /* null: all calls go to MPI */
@@ -108,7 +77,7 @@ static void resolve(void) {
     void* mpi = dlsym(RTLD_NEXT, names[i]);
     /* If PMPI_Allreduce is in the global scope, a function that is not there does not exist, such as the _c
      * functions in Open MPI 4. */
-    if (i == kAllreduce) in_global_scope = mpi != NULL;
+    if (i == hook_MPI_Allreduce) in_global_scope = mpi != NULL;
     if (mpi == NULL && !in_global_scope) mpi = mpiq_next_in_objects(names[i]);
     void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
     real[i] = mpiq_as_function(mpi);
@@ -150,7 +119,8 @@ static inline void ready(void) {
 enum { kNoSuchFunction = 15 };
 
 static int call(function f, const arguments a) {
-  return f != NULL ? ((any_call)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) : kNoSuchFunction;
+  return f != NULL ? ((any_call)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
+                   : kNoSuchFunction;
 }
 
 static inline int watched(void) { return __atomic_load_n(core->watching, __ATOMIC_RELAXED); }
@@ -161,7 +131,7 @@ static int allreduce(enum hook hook, const arguments a, int64_t count) {
   ready();
   if (core != NULL && (count >= kFewestElements || watched()))
     return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
-  if (real[hook] == NULL && count == (int)count) hook = kAllreduce;
+  if (real[hook] == NULL && count == (int)count) hook = hook_MPI_Allreduce;
   return call(real[hook], a);
 }
 
@@ -178,9 +148,10 @@ static int of_vector(enum hook hook, const arguments a, int64_t count, enum mpiq
 }
 
 /* Nothing here may wait for other ranks. They may be in a different call, which is legal. */
-static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
+static int count_and_pass(enum hook hook, const arguments a, enum mpiq_counted form,
+                          enum mpiq_collective what) {
   ready();
-  if (core != NULL && watched()) core->counted(what, count, a[3], a[4], a[5]);
+  if (core != NULL && watched()) core->counted(form, what, a);
   return call(real[hook], a);
 }
 
@@ -208,7 +179,9 @@ static int pcontrol(int level, const char* command) {
   int code = 0;
   ready();
   if (core != NULL) code = core->pcontrol(level, command);
-  return code != 0 || real[kPcontrol] == NULL ? code : ((any_pcontrol)real[kPcontrol])(level, command);
+  return code != 0 || real[hook_MPI_Pcontrol] == NULL
+             ? code
+             : ((any_pcontrol)real[hook_MPI_Pcontrol])(level, command);
 }
 
 static int with_info(enum hook hook, const arguments a) {
@@ -217,92 +190,69 @@ static int with_info(enum hook hook, const arguments a) {
   ready();
   code = call(real[hook], a);
   if (code != 0 || core == NULL) return code;
-  if (hook == kCommDupWithInfo) memcpy(&comm, (const void*)a[2], core->comm_bytes);
+  if (hook == hook_MPI_Comm_dup_with_info) memcpy(&comm, (const void*)a[2], core->comm_bytes);
   return core->comm_info(comm, a[1]);
 }
 
+#define HOOK(name, arguments)
+#define COLLECTIVE(name, arguments, what) \
+  if (hook == hook_##name) return collective(hook, a, what);
+#define COUNTED(name, arguments, form, what) \
+  if (hook == hook_##name) return count_and_pass(hook, a, form, what);
 static inline __attribute__((always_inline)) int run(enum hook hook, const arguments a) {
+#include "mpi_quant/preload/hooks.def"
   switch (hook) {
-    case kAllreduce: return allreduce(hook, a, (int)a[2]);
-    case kAllreduceC: return allreduce(hook, a, a[2]);
-    case kIallreduce: return count_and_pass(hook, a, (int)a[2], MPIQ_NONBLOCKING);
-    case kIallreduceC: return count_and_pass(hook, a, a[2], MPIQ_NONBLOCKING);
-    case kAllreduceInit:
-    case kAllreduceInitX: return count_and_pass(hook, a, (int)a[2], MPIQ_PERSISTENT);
-    case kAllreduceInitC: return count_and_pass(hook, a, a[2], MPIQ_PERSISTENT);
-    case kInit:
-    case kInitThread: return init(hook, a);
-    case kCommSetInfo:
-    case kCommDupWithInfo: return with_info(hook, a);
-    case kReduceScatter: return collective(hook, a, MPIQ_REDUCE_SCATTER);
-    case kReduceScatterC: return collective(hook, a, MPIQ_REDUCE_SCATTER_LARGE);
-    case kReduceScatterBlock: return collective(hook, a, MPIQ_REDUCE_SCATTER_BLOCK);
-    case kReduceScatterBlockC: return collective(hook, a, MPIQ_REDUCE_SCATTER_BLOCK_LARGE);
-    case kAllgather: return collective(hook, a, MPIQ_ALLGATHER);
-    case kAllgatherC: return collective(hook, a, MPIQ_ALLGATHER_LARGE);
-    case kAllgatherv: return collective(hook, a, MPIQ_ALLGATHERV);
-    case kAllgathervC: return collective(hook, a, MPIQ_ALLGATHERV_LARGE);
-    case kBcast: return of_vector(hook, a, (int)a[1], MPIQ_BCAST);
-    case kBcastC: return of_vector(hook, a, a[1], MPIQ_BCAST_LARGE);
-    case kReduce: return of_vector(hook, a, (int)a[2], MPIQ_REDUCE);
-    case kReduceC: return of_vector(hook, a, a[2], MPIQ_REDUCE_LARGE);
+    case hook_MPI_Allreduce: return allreduce(hook, a, (int)a[2]);
+    case hook_MPI_Allreduce_c: return allreduce(hook, a, a[2]);
+    case hook_MPI_Init:
+    case hook_MPI_Init_thread: return init(hook, a);
+    case hook_MPI_Comm_set_info:
+    case hook_MPI_Comm_dup_with_info: return with_info(hook, a);
+    case hook_MPI_Bcast: return of_vector(hook, a, (int)a[1], MPIQ_BCAST);
+    case hook_MPI_Bcast_c: return of_vector(hook, a, a[1], MPIQ_BCAST_LARGE);
+    case hook_MPI_Reduce: return of_vector(hook, a, (int)a[2], MPIQ_REDUCE);
+    case hook_MPI_Reduce_c: return of_vector(hook, a, a[2], MPIQ_REDUCE_LARGE);
     default: return kNoSuchFunction;
   }
 }
+#undef HOOK
+#undef COLLECTIVE
+#undef COUNTED
 
 /* If there is a tool behind this library, MPI_X is the tool's. The tool comes back through PMPI_X. */
-static int enter(enum hook hook, const arguments a) {
+static inline __attribute__((always_inline)) int enter(enum hook hook, const arguments a) {
   if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
   return tool[hook] != NULL ? call(tool[hook], a) : run(hook, a);
 }
 
 /* The functions themselves, by number of arguments. */
-#define CAUGHT(hook, name, parameters, ...)                                    \
-  PUBLIC int P##name parameters;                                               \
-  PUBLIC int name parameters;                                                  \
-  int P##name parameters { return run(hook, (const arguments){__VA_ARGS__}); } \
-  int name parameters { return enter(hook, (const arguments){__VA_ARGS__}); }
-#define CAUGHT2(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b), a, b)
-#define CAUGHT3(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c), a, b, c)
-#define CAUGHT4(hook, name) \
-  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d), a, b, c, d)
-#define CAUGHT5(hook, name) \
-  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e), a, b, c, d, e)
-#define CAUGHT6(hook, name)                                                                                \
-  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f), a, b, \
-         c, d, e, f)
-#define CAUGHT7(hook, name)                                                                                 \
-  CAUGHT(hook, name,                                                                                        \
-         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g), a, b, \
-         c, d, e, f, g)
-#define CAUGHT8(hook, name)                                                                          \
-  CAUGHT(hook, name,                                                                                 \
-         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g, \
-          mpiq_slot h),                                                                              \
-         a, b, c, d, e, f, g, h)
-CAUGHT6(kAllreduce, MPI_Allreduce)
-CAUGHT6(kAllreduceC, MPI_Allreduce_c)
-CAUGHT7(kIallreduce, MPI_Iallreduce)
-CAUGHT7(kIallreduceC, MPI_Iallreduce_c)
-CAUGHT8(kAllreduceInit, MPI_Allreduce_init)
-CAUGHT8(kAllreduceInitC, MPI_Allreduce_init_c)
-CAUGHT8(kAllreduceInitX, MPIX_Allreduce_init)
-CAUGHT6(kReduceScatter, MPI_Reduce_scatter)
-CAUGHT6(kReduceScatterC, MPI_Reduce_scatter_c)
-CAUGHT6(kReduceScatterBlock, MPI_Reduce_scatter_block)
-CAUGHT6(kReduceScatterBlockC, MPI_Reduce_scatter_block_c)
-CAUGHT7(kAllgather, MPI_Allgather)
-CAUGHT7(kAllgatherC, MPI_Allgather_c)
-CAUGHT8(kAllgatherv, MPI_Allgatherv)
-CAUGHT8(kAllgathervC, MPI_Allgatherv_c)
-CAUGHT5(kBcast, MPI_Bcast)
-CAUGHT5(kBcastC, MPI_Bcast_c)
-CAUGHT7(kReduce, MPI_Reduce)
-CAUGHT7(kReduceC, MPI_Reduce_c)
-CAUGHT2(kInit, MPI_Init)
-CAUGHT4(kInitThread, MPI_Init_thread)
-CAUGHT2(kCommSetInfo, MPI_Comm_set_info)
-CAUGHT3(kCommDupWithInfo, MPI_Comm_dup_with_info)
+#define CAUGHT(name, parameters, ...)                                                 \
+  PUBLIC int P##name parameters;                                                      \
+  PUBLIC int name parameters;                                                         \
+  int P##name parameters { return run(hook_##name, (const arguments){__VA_ARGS__}); } \
+  int name parameters { return enter(hook_##name, (const arguments){__VA_ARGS__}); }
+#define SLOTS2 mpiq_slot a, mpiq_slot b
+#define SLOTS3 SLOTS2, mpiq_slot c
+#define SLOTS4 SLOTS3, mpiq_slot d
+#define SLOTS5 SLOTS4, mpiq_slot e
+#define SLOTS6 SLOTS5, mpiq_slot f
+#define SLOTS7 SLOTS6, mpiq_slot g
+#define SLOTS8 SLOTS7, mpiq_slot h
+#define SLOTS9 SLOTS8, mpiq_slot i
+#define SLOTS10 SLOTS9, mpiq_slot j
+#define GIVEN2 a, b
+#define GIVEN3 GIVEN2, c
+#define GIVEN4 GIVEN3, d
+#define GIVEN5 GIVEN4, e
+#define GIVEN6 GIVEN5, f
+#define GIVEN7 GIVEN6, g
+#define GIVEN8 GIVEN7, h
+#define GIVEN9 GIVEN8, i
+#define GIVEN10 GIVEN9, j
+#define HOOK(name, n) CAUGHT(name, (SLOTS##n), GIVEN##n)
+#define COLLECTIVE(name, n, collective) CAUGHT(name, (SLOTS##n), GIVEN##n)
+#define COUNTED(name, n, form, collective) CAUGHT(name, (SLOTS##n), GIVEN##n)
+#include "mpi_quant/preload/hooks.def"
 
 static void* real_by_name(const char* name) {
   int i;
@@ -334,15 +284,17 @@ PUBLIC int MPI_Pcontrol(const int level, ...) {
   va_list rest;
   if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
 #if defined(__GNUC__) && !defined(__clang__)
-  if (tool[kPcontrol] != NULL) {
+  if (tool[hook_MPI_Pcontrol] != NULL) {
     enum { kStackBytes = 64 };
-    __builtin_return(__builtin_apply((void (*)())tool[kPcontrol], __builtin_apply_args(), kStackBytes));
+    __builtin_return(
+        __builtin_apply((void (*)())tool[hook_MPI_Pcontrol], __builtin_apply_args(), kStackBytes));
   }
 #endif
   va_start(rest, level);
   command = command_of(level, rest);
   va_end(rest);
-  return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
+  return tool[hook_MPI_Pcontrol] != NULL ? ((any_pcontrol)tool[hook_MPI_Pcontrol])(level, command)
+                                         : pcontrol(level, command);
 }
 
 PUBLIC const mpiq_stub mpiq_stub_v1 = {MPIQ_STUB_VERSION, real_by_name};

@@ -73,6 +73,7 @@ def allgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     x: of the same shape on all ranks; also this rank's part of out, which then becomes what the others have of it.
     out: p times as long as x for p ranks; None: a new array. The other arguments, and errors, are those of allreduce.
     key: what is left out of x is added to it in the next call. That is right for differences, and wrong for values such as weights.
+    With method="int4 memory=ef21" it is right for weights: all ranks keep an estimate of out, and x's difference from it is sent.
     """
     from mpi4py import MPI
     call = _Parts(comm, whole=True)

@@ -86,7 +86,7 @@ struct Arrays {
 // x, three arrays, scratch memory and a sum, of which a function reads and writes what it wants.
 template <class T>
 void expect_function(const MemoryRule& rule, const MemoryTile& terms, MemoryFunction function,
-                     const std::vector<std::vector<T>>& values, Case which) {
+                     const std::vector<std::vector<T>>& values, bool mirrors, Case which) {
   constexpr Element kElement = sizeof(T) == 8 ? Element::f64 : Element::f32;
   Arrays<T> host(values, 0), device(values, which.shift());
   const auto tile_of = [&](Arrays<T>& arrays) {
@@ -94,6 +94,7 @@ void expect_function(const MemoryRule& rule, const MemoryTile& terms, MemoryFunc
     tile.x = arrays.at(0);
     for (std::size_t i = 0; i < static_cast<std::size_t>(rule.arrays); ++i) tile.array[i] = arrays.at(i + 1);
     tile.scratch = arrays.at(4);
+    if (mirrors) tile.array[0] = nullptr;
     return tile;
   };
   const kernels::MemoryOps& ops = *rule.ops(kElement, Isa::scalar);
@@ -126,7 +127,7 @@ void expect_function(const MemoryRule& rule, const MemoryTile& terms, MemoryFunc
 }
 
 template <class T>
-void expect_functions(const MemoryRule& rule, MemoryTile terms, Case& which) {
+void expect_functions(const MemoryRule& rule, MemoryTile terms, bool mirrors, Case& which) {
   for (const std::size_t n : {0, 1, 3, 4, 5, 31, 33, 1000, 12345}) {
     terms.n = n;
     const Input kind = kInputs[which.number % std::size(kInputs)];
@@ -135,7 +136,8 @@ void expect_functions(const MemoryRule& rule, MemoryTile terms, Case& which) {
       values.push_back(make_input<T>(kInputs[(which.number + a) % std::size(kInputs)], n, which.number + a));
     values.push_back(hostile<T>(Input::normal, n, which.number + 7));  // scratch
     values.push_back(hostile<T>(kind, n, which.number + 8));           // the sum
-    for (const MemoryFunction function : kFunctions) expect_function<T>(rule, terms, function, values, which);
+    for (const MemoryFunction function : kFunctions)
+      expect_function<T>(rule, terms, function, values, mirrors, which);
     ++which.number;
   }
 }
@@ -143,14 +145,16 @@ void expect_functions(const MemoryRule& rule, MemoryTile terms, Case& which) {
 TEST(DeviceMemory, functions_give_the_bits_of_the_host) {
   Case which;
   for_each_rule([&](const MemoryRule& rule, const kernels::Params& params) {
-    for (const int form : {0, 1, 2, 3}) {
+    for (const int form : {0, 1, 2, 3, 4}) {
+      const bool mirrors = form == 4;
+      if (mirrors && !rule.mirrors) break;
       MemoryTile terms;
       terms.params = params;
       terms.factor = form % 2 == 0 ? 1 : 0.3;
       terms.exact_restart = rule.keeps_estimates && form == 2;
       terms.message = form == 3 && rule.terms(params).messages == 2 ? 1 : 0;
-      expect_functions<float>(rule, terms, which);
-      expect_functions<double>(rule, terms, which);
+      expect_functions<float>(rule, terms, mirrors, which);
+      expect_functions<double>(rule, terms, mirrors, which);
     }
   });
 }
@@ -349,23 +353,25 @@ void expect_chunk(ChunkUnderTest<T>& chunk, const Step& encode, std::size_t n, i
   ASSERT_TRUE(same_bits(device.decoded, host.decoded)) << where << " decoded";
 }
 
-// Its own elements, a sum, elements that are not sent, an exact call.
+// Its own elements, a sum, an exact call, elements that are not sent, a first message that is not, and
+// elements of which all ranks keep one estimate.
 template <class T>
 void expect_chunks(const kernels::Codec& codec, const kernels::Params& params, const MemoryRule& rule,
                    const kernels::Params& rule_params, std::size_t n, Case& which) {
   const kernels::EstimateTerms terms = rule.terms(rule_params);
-  for (const int form : {0, 1, 2, 3, 4}) {
+  for (const int form : {0, 1, 2, 3, 4, 5}) {
     if (!rule.keeps_estimates && form > 1) break;
-    if (form == 4 && terms.messages == 1) break;
+    if ((form == 4 && terms.messages == 1) || (form == 5 && !rule.mirrors)) continue;
     ChunkUnderTest<T> chunk(codec, params, rule, rule_params, n);
     if (!chunk.has_device_rows()) return;
     const Step encode{.op = Op::encode, .feedback = form == 1 ? StepFeedback::deposit : StepFeedback::carry};
     chunk.memory().exact_restart = form == 2;
+    chunk.memory().mirrors = form == 5;
     chunk.memory().skipped_messages = form == 3 ? terms.messages : form == 4 ? 1 : 0;
     const std::string where = std::string(codec.name) + " memory=" + std::string(rule.name) +
                               " n=" + std::to_string(n) + " form " + std::to_string(form) +
                               (sizeof(T) == 8 ? " f64" : " f32");
-    expect_chunk<T>(chunk, encode, n, std::max(1, rule.arrays), which, where);
+    expect_chunk<T>(chunk, encode, n, std::max(1, chunk.memory().arrays()), which, where);
     ++which.number;
   }
 }

@@ -135,5 +135,34 @@ TEST(Bcast, a_damaged_message_is_an_error_of_all_who_get_it_and_never_a_hang) {
         }
 }
 
+// memory=ef21: all ranks keep one estimate of the vector, whoever is the root.
+TEST(Bcast, estimates_come_nearer_in_every_call_from_any_root) {
+  for_each_rooted(Collective::bcast, [](Scene scene, std::size_t n) {
+    if (!scene.codec->contraction(scene.params())) return;
+    scene.memory = kernels::find_memory_rule("ef21");
+    const std::string where = scene.describe(n);
+    Vectors<float> x = inputs<float>(scene.ranks, n), known = zeros<float>(scene.ranks, n);
+    const std::vector<float> vector = x[0];
+    double before = std::numeric_limits<double>::infinity();
+    for (int call = 0; call < 3; ++call) {
+      scene.random_key = static_cast<std::uint64_t>(call + 1);
+      scene.root = (scene.root + 1) % scene.ranks;
+      x[static_cast<std::size_t>(scene.root)] = vector;
+      const Outcome<float> got = run(scene, x, known);
+      expect_sound(got, where);
+      double distance = 0;
+      for (std::size_t r = 0; r < x.size(); ++r)
+        ASSERT_TRUE(same_bits(got.residual[r], got.output[0])) << where << "rank " << r;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double d = static_cast<double>(vector[i]) - static_cast<double>(got.output[0][i]);
+        distance += d * d;
+      }
+      ASSERT_LE(distance, before * (1 + 1e-6) + 1e-9) << where << "call " << call;
+      before = distance;
+      known = got.residual;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace mq::test

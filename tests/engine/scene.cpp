@@ -109,9 +109,11 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     std::vector<std::size_t> places;
     place_vectors(scene, r, input[r], out.output[r], places, reduction);
     // The arrays of a rule stand one after the other.
-    out.residual[r].resize(input[r].size() * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
+    const std::size_t kept = reduction.memory.mirrors ? reduction.count : input[r].size();
+    out.residual[r].resize(kept * static_cast<std::size_t>(std::max(1, reduction.memory.arrays())));
     reduction.residual = scene.feedback && scene.memory->arrays > 0 &&
-                                 (scene.root == kNobody || scene.reduces || scene.root == comm.rank())
+                                 (scene.root == kNobody || scene.reduces || scene.root == comm.rank() ||
+                                  reduction.memory.mirrors)
                              ? reinterpret_cast<std::byte*>(out.residual[r].data())
                              : nullptr;
     const std::vector<VectorPlace> vectors = cut_into_vectors(scene, reduction);

@@ -111,6 +111,7 @@ struct Scene {
     for (const auto& [i, value] : memory_values) of.params.value[i] = value;
     of.terms = memory->terms(of.params);
     of.exact_restart = exact_restart;
+    of.mirrors = of.keeps_estimates() && (gathers || (root != kNobody && !reduces));
     return of;
   }
   std::string describe(std::size_t n) const {

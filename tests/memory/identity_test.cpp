@@ -7,12 +7,9 @@
 #include <limits>
 #include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
-#include "mpi_quant/base/stub.h"
 #include "mpi_quant/memory/identity.hpp"
-#include "mpi_quant/preload/control.hpp"
 
 namespace mq::test {
 namespace {
@@ -36,11 +33,13 @@ class Tensors : public testing::Test {
     for (float& v : x) v = normal_(random_);
   }
   Identities::Found see(Identity by, const std::vector<float>& x, std::string_view key = "",
-                        std::uint64_t step = 0, std::size_t count = kN, std::size_t arrays = 1) {
+                        std::uint64_t step = 0, std::size_t count = kN, std::size_t arrays = 1,
+                        std::size_t mirrored = 0) {
     identities_.begin_call(step);
-    return identities_.identify(
-        by, {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step, 0, arrays},
-        residuals_, most_bytes_);
+    return identities_.identify(by,
+                                {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step,
+                                 0, arrays, mirrored > 0, mirrored},
+                                residuals_, most_bytes_);
   }
   FeedbackOutcome after(int calls, std::vector<float>& x, const std::vector<float>& pattern) {
     FeedbackOutcome last = FeedbackOutcome::none;
@@ -125,6 +124,31 @@ TEST_F(Tensors, what_a_root_kept_waits_while_others_are_the_root) {
   const Identities::Found nothing = see(Identity::key, a_, "a", 0, 0);
   EXPECT_TRUE(nothing.key.empty() && nothing.flushed != nullptr) << "it flushes with the others";
   EXPECT_EQ(fed(see(Identity::key, a_, "a")), 1);
+}
+
+// An estimate of the vector of all ranks, of which this rank has a part or nothing.
+TEST_F(Tensors, an_estimate_of_all_parts_has_a_name_and_a_length_of_its_own) {
+  const auto estimate = [&](std::size_t part, std::size_t all) {
+    return see(Identity::key, a_, "k", 0, part, 1, all);
+  };
+  const Identities::Found sum = see(Identity::key, a_, "k"), first = estimate(kN, 3 * kN);
+  EXPECT_EQ(first.what, FeedbackOutcome::fresh);
+  EXPECT_NE(first.key.view(), sum.key.view());
+  EXPECT_EQ(residuals_.find(first.key.view())->count, 3 * kN);
+  EXPECT_EQ(estimate(0, 3 * kN).what, FeedbackOutcome::hit) << "other ranks send all now";
+  EXPECT_EQ(estimate(kN, 4 * kN).what, FeedbackOutcome::shape);
+  most_bytes_ = 5 * kN * sizeof(float);
+  EXPECT_EQ(estimate(kN, 5 * kN).what, FeedbackOutcome::budget);
+  most_bytes_ = kPlenty;
+  EXPECT_TRUE(see(Identity::address, a_, "", 0, 0, 1, 3 * kN).key.empty()) << "nothing to be known by";
+  for (int i = 0; i < 20; ++i) {
+    fill(a_, pattern_a_);
+    const Identities::Found found = see(Identity::address, a_, "", 0, kN, 1, 3 * kN);
+    if (found.what != FeedbackOutcome::hit) continue;
+    EXPECT_EQ(residuals_.find(found.key.view())->count, 3 * kN);
+    return;
+  }
+  ADD_FAILURE() << "an address was never believed";
 }
 
 TEST_F(Tensors, a_factor_does_not_part_a_tensor_from_its_residual) {
@@ -360,40 +384,6 @@ TEST_F(Tensors, a_residual_of_the_programs_own_is_welcome_and_one_in_flight_is_l
   EXPECT_TRUE(see(Identity::key, a_, "mine").key.empty());
   EXPECT_TRUE(see(Identity::key, a_, "mine", 0, kN / 2).key.empty());
   EXPECT_NE(residuals_.find("mine"), nullptr);
-}
-
-TEST(Pcontrol, commands_are_obeyed_and_others_refused) {
-  const Control before = control();
-  EXPECT_FALSE(before.off);
-  EXPECT_TRUE(obey(0, nullptr).ok());
-  EXPECT_TRUE(control().off);
-  EXPECT_TRUE(obey(1, nullptr).ok());
-  EXPECT_FALSE(control().off);
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "exact").ok());
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "exact").ok());
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "end").ok());
-  EXPECT_TRUE(control().off);
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "end").ok());
-  EXPECT_FALSE(control().off);
-  EXPECT_FALSE(obey(MPIQ_PCONTROL, "end").ok());
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "step").ok());
-  EXPECT_EQ(control().step, before.step + 1);
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "flush").ok());
-  EXPECT_EQ(control().flush, before.flush + 1);
-  for (const char* const bad : {"", "stop", "key=", "key", "step "})
-    EXPECT_FALSE(obey(MPIQ_PCONTROL, bad).ok()) << bad;
-  EXPECT_FALSE(obey(MPIQ_PCONTROL, ("key=" + std::string(64, 'x')).c_str()).ok());
-  EXPECT_TRUE(obey(7, nullptr).ok()) << "other tools' levels mean nothing here";
-}
-
-TEST(Pcontrol, a_key_is_of_one_thread_and_for_one_sum) {
-  EXPECT_TRUE(take_key().empty());
-  EXPECT_TRUE(obey(MPIQ_PCONTROL, "key=layer 3").ok());
-  std::thread([] { EXPECT_TRUE(take_key().empty()); }).join();
-  EXPECT_EQ(take_key().view(), "layer 3");
-  EXPECT_TRUE(take_key().empty());
-  EXPECT_TRUE(obey(MPIQ_PCONTROL * 65536 + 12, nullptr).ok());
-  EXPECT_EQ(take_key().view(), "12");
 }
 
 }  // namespace

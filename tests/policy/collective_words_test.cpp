@@ -69,6 +69,13 @@ TEST(CollectiveWords, methods_that_serve_allreduce_only_are_refused_in_other_rul
     EXPECT_EQ(error_of(word + " 1M-: int8/ring"),
               "policy: " + word + " has a plan of its own, and takes no other at character " +
                   std::to_string(word.size() + 7));
+    EXPECT_EQ(Policy::parse(word + " 1M-: int8 memory=ef21").ok(), !adds(one));
+    if (adds(one)) {
+      EXPECT_NE(error_of(word + " 1M-: int8 memory=ef21").find("serves allreduce, allgather and bcast only"),
+                std::string::npos);
+    }
+    EXPECT_NE(error_of(word + " 1M-: int8 memory=lazy").find("memory=lazy serves allreduce only"),
+              std::string::npos);
     EXPECT_NE(error_of(word + " 1M-: topk memory=momentum").find("memory=momentum serves allreduce only"),
               std::string::npos);
     EXPECT_NE(error_of(word + " 1M-: auto(error=1e-3)").find("auto serves allreduce only"),

@@ -33,7 +33,9 @@ static int pass(enum mpiq_collective what, const mpiq_slot* a) {
                                       "PMPI_Bcast",
                                       "PMPI_Bcast_c",
                                       "PMPI_Reduce",
-                                      "PMPI_Reduce_c"};
+                                      "PMPI_Reduce_c",
+                                      "PMPI_Allreduce",
+                                      "PMPI_Allreduce_c"};
   typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
                           mpiq_slot);
   const mpiq_stub* const stub = dlsym(RTLD_DEFAULT, "mpiq_stub_v1");
@@ -51,8 +53,8 @@ static int initialized(int* flag) {
 
 static void started(void) {}
 
-static void counted(enum mpiq_counted what, int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm) {
-  (void)what, (void)count, (void)datatype, (void)op, (void)comm;
+static void counted(enum mpiq_counted form, enum mpiq_collective what, const mpiq_slot* arguments) {
+  (void)form, (void)what, (void)arguments;
 }
 
 static int pcontrol(int level, const char* command) {

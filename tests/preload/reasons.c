@@ -2,6 +2,10 @@
  * here, against MPI's own; report_test.py has the table of modes, policies and what the report has to say. */
 #include "tests/preload/check.h"
 
+#if MPI_VERSION < 4 && defined(OPEN_MPI)
+#  include <mpi-ext.h>
+#endif
+
 static int refuses = 0;
 
 /* In front of the C library's: gives the library no memory for its messages. */
@@ -110,6 +114,66 @@ static void null(void) {
   MPI_Errhandler_free(&counts);
 }
 
+/* The result of a call is in ours, of which n elements are wanted. */
+static void complete(int code, int starts, MPI_Request* request, const float* wanted, int n,
+                     const char* what) {
+  expect(code == MPI_SUCCESS, what);
+  if (starts) MPI_Start(request);
+  MPI_Wait(request, MPI_STATUS_IGNORE);
+  if (starts) MPI_Request_free(request);
+  expect(memcmp(ours, wanted, (size_t)n * sizeof *wanted) == 0, what);
+  memset(ours, 0, sizeof ours);
+}
+
+/* The forms of all collectives that are counted, on up to four ranks. */
+static void forms(void) {
+  enum { kPart = kN / 4 };
+  static float parts[kN], mine[kN], of_root[kN], zeros[kN];
+  const float *const sums = rank == 0 ? theirs : zeros, *const part = theirs + rank * kPart;
+  const MPI_Comm all = MPI_COMM_WORLD;
+  const int gathered = size * kPart;
+  int counts[4], displs[4], i;
+  MPI_Request r;
+  for (i = 0; i < 4; ++i) {
+    counts[i] = kPart;
+    displs[i] = i * kPart;
+  }
+  memcpy(mine + rank * kPart, x, kPart * sizeof *x);
+  beneath()(mine, parts, kN, MPI_FLOAT, MPI_SUM, all);
+  beneath()(x, theirs, kN, MPI_FLOAT, MPI_SUM, all);
+  for (i = 0; i < kN; ++i) of_root[i] = (float)((i * 17) % 101 - 40);
+#define DONE(name, starts, wanted, n, ...) complete(name(__VA_ARGS__, &r), starts, &r, wanted, n, #name)
+#define ALL_FORMS(I, suffix, starts, ...)                                                                  \
+  DONE(I(Reduce, reduce, suffix), starts, sums, kN, x, ours, kN, MPI_FLOAT, MPI_SUM, 0, all __VA_ARGS__);  \
+  DONE(I(Reduce_scatter, reduce_scatter, suffix), starts, part, kPart, x, ours, counts##suffix, MPI_FLOAT, \
+       MPI_SUM, all __VA_ARGS__);                                                                          \
+  DONE(I(Reduce_scatter_block, reduce_scatter_block, suffix), starts, part, kPart, x, ours, kPart,         \
+       MPI_FLOAT, MPI_SUM, all __VA_ARGS__);                                                               \
+  DONE(I(Allgather, allgather, suffix), starts, parts, gathered, x, kPart, MPI_FLOAT, ours, kPart,         \
+       MPI_FLOAT, all __VA_ARGS__);                                                                        \
+  DONE(I(Allgatherv, allgatherv, suffix), starts, parts, gathered, x, kPart, MPI_FLOAT, ours,              \
+       counts##suffix, displs##suffix, MPI_FLOAT, all __VA_ARGS__);                                        \
+  memcpy(ours, x, sizeof x);                                                                               \
+  DONE(I(Bcast, bcast, suffix), starts, of_root, kN, ours, kN, MPI_FLOAT, 0, all __VA_ARGS__)
+#define NONBLOCKING(name, small, suffix) MPI_I##small##suffix
+#define PERSISTENT(name, small, suffix) MPI_##name##_init##suffix
+#define EXTENSION(name, small, suffix) MPIX_##name##_init
+  ALL_FORMS(NONBLOCKING, , 0, );
+#if MPI_VERSION >= 4
+  MPI_Count counts_c[4];
+  MPI_Aint displs_c[4];
+  for (i = 0; i < 4; ++i) {
+    counts_c[i] = kPart;
+    displs_c[i] = (MPI_Aint)i * kPart;
+  }
+  ALL_FORMS(NONBLOCKING, _c, 0, );
+  ALL_FORMS(PERSISTENT, , 1, , MPI_INFO_NULL);
+  ALL_FORMS(PERSISTENT, _c, 1, , MPI_INFO_NULL);
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+  ALL_FORMS(EXTENSION, , 1, , MPI_INFO_NULL);
+#endif
+}
+
 static const struct {
   const char* name;
   void (*run)(void);
@@ -125,7 +189,8 @@ static const struct {
              {"inter", inter},
              {"communicators", communicators},
              {"bad_argument", bad_argument},
-             {"null", null}};
+             {"null", null},
+             {"forms", forms}};
 
 int main(int argc, char** argv) {
   const char* mode;

@@ -90,6 +90,22 @@ class Reports(unittest.TestCase):
                 compressed = sum(c["compressed_bytes"] for c in report["classes"])
                 self.assertEqual(compressed, 2 * count * 160000 if lossy == "lossy" else 0)
 
+    def test_other_forms_of_all_collectives_stay_mpi_s_and_are_counted(self):
+        reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
+        rules = "; ".join(f"{name} 1K-: onebit" for name in ("allreduce", "reduce", "reduce_scatter", "allgather", "bcast"))
+        report = self.report("--policy", rules, reasons, "forms", "exact")
+        large = 2 if FAMILY == "mpich" else 1  # with the _c forms
+        self.assertEqual({name: n for name, n in report["reasons"].items() if n},
+                         {"nonblocking": 6 * large, "persistent": 6 * large, "type": 1})
+        counted = {}
+        for c in report["classes"]:
+            calls = c["reasons"].get("nonblocking", 0) + c["reasons"].get("persistent", 0)
+            if calls:
+                counted[c["op"]] = calls, c["bytes"]
+        # By collective: functions, and bytes of the whole vector. Two ranks report.
+        self.assertEqual(counted, {op: (2 * functions * large, 2 * 2 * functions * large * size) for op, functions, size in (
+            ("reduce(MPI_SUM)", 1, 160000), ("reduce_scatter(MPI_SUM)", 2, 80000), ("allgather", 2, 80000), ("bcast", 1, 160000))})
+
     def test_ranks_with_different_policies_or_versions_leave_their_calls_to_mpi(self):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
         for reason, variables in (("differs", 'MPIQ_POLICY=": int8"'), ("version", f'LD_PRELOAD="$LD_PRELOAD:{OTHER_VERSION}"')):

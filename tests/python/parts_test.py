@@ -60,6 +60,16 @@ class Allgather(OnAllRanks):
             self.assert_same_bits(out)
 
     @compresses
+    def test_an_estimate_that_all_ranks_keep(self):
+        whole = np.concatenate([vector(PART, rank) for rank in range(WORLD.size)])
+        words = {"method": "int4 memory=ef21", "key": "weights"}
+        np.testing.assert_array_equal(mq.allgather(own(whole), **words), whole)
+        errors = [relative_error(mq.allgather(own(whole) * np.float32(1.01), **words), whole * np.float32(1.01)) for _ in range(3)]
+        self.assertLess(errors[0], 0.005)
+        self.assertLess(errors[2], 0.1 * errors[0])
+        mq.residuals().reset()
+
+    @compresses
     def test_in_place(self):
         apart = mq.allgather(vector(PART), method="bf16")
         out = np.zeros(COUNT, np.float32)
