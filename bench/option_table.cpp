@@ -18,6 +18,7 @@ namespace mq::bench {
 namespace {
 
 constexpr double kSlurmMargin_s = 60;
+constexpr std::uint64_t kMostCache = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // the bytes of its square fit 64 bits
 
 using Text = OptionRow::Text;
@@ -114,7 +115,8 @@ Status read_buffers(const std::string& text, Options& o) {
 }
 Status read_cache(const std::string& text, Options& o) {
   MQ_TRY(take(parse_size(text), o.cache_bytes));
-  return o.cache_bytes == 0 ? bad("0 bytes are no cache") : Status{};
+  if (o.cache_bytes == 0) return bad("0 bytes are no cache");
+  return o.cache_bytes > kMostCache ? bad(fmt::format("'{}' is more than 1T", text)) : Status{};
 }
 Status read_form(const std::string& text, Options& o) {
   return take_word(text, {Form::blocking, Form::nonblocking, Form::persistent}, o.form);
@@ -329,7 +331,7 @@ std::vector<OptionRow> make_table() {
        "--cache",
        Text{"", read_cache},
        "cache",
-       "size of the last cache, which buffers that rotate exceed twice; for machines that report another one, as virtual ones do [what the system says]",
+       "size of the last cache of a rank, which its buffers in host memory exceed twice if they rotate; for machines that report another one, as virtual ones do [what the system says]",
        MQ_JSON(fmt::format("{}", o.cache_bytes)),
        {},
        true,

@@ -194,16 +194,18 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
   const std::string form = o.form == Form::blocking
                                ? std::string()
                                : fmt::format(R"("form":"{}","window":{},)", name(o.form), o.window);
+  const std::string cache = o.cache_bytes == 0 ? std::string() : fmt::format(R"("cache":{},)", o.cache_bytes);
   const std::string arrival =
       p.arrival == Arrival{} ? std::string() : fmt::format(R"("arrival":"{}",)", to_string(p.arrival));
   return fmt::format(
-      R"({{{}"buffers":"{}","collective":"{}",{}{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"({{{}"buffers":"{}",{}"collective":"{}",{}{}"count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
       R"("layer":{},"link":{},{}"memory":"{}","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
-      arrival, name(o.buffers), collective_name(o), computation, form, p.count, json_quote(to_string(o.data)),
-      name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
-      json_quote(m.text), mode(o), json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out",
-      p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));
+      arrival, name(o.buffers), cache, collective_name(o), computation, form, p.count,
+      json_quote(to_string(o.data)), name(p.element), o.feedback, o.launch, json_quote(p.layer),
+      json_quote(o.link), lists, name(o.memory), json_quote(m.text), mode(o), json_quote(model_label(o)),
+      where.nodes, o.in_place ? "in" : "out", p.ranks, where.ranks_per_node, o.data.rho, o.data.seed,
+      name(o.sync));
 }
 
 // Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. It does not resist adversaries. A
@@ -223,14 +225,15 @@ std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int rank
       static_cast<unsigned>(o.data.steps) * slot;  // one slot for each step, whatever its size
   const std::uint64_t window = static_cast<unsigned>(o.window) * slot;  // each call in flight has a result
   if (o.buffers == Buffers::warm) return std::max(steps, window);
-  const auto sharers = static_cast<unsigned>(ranks_per_node);
-  if (o.cache_bytes > 0) return std::max({2 * slot, steps, window, 2 * o.cache_bytes / sharers});
+  // Not divided by the ranks: they may be on several dies.
+  if (o.cache_bytes > 0 && o.memory == Place::host)
+    return std::max({2 * slot, steps, window, 2 * o.cache_bytes});
   // On a GPU: at least twice the largest L2 cache.
   const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
   // Twice the cache of one die. Some processors report the sum of all dies, but a core reaches only one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
-  const std::uint64_t share = std::min(2 * cache / sharers, kMostCache);
+  const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
   return std::max({2 * slot, steps, window, floor, share});
 }
 

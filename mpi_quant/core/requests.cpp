@@ -59,11 +59,15 @@ class AllreduceRun final : public Startable {
   explicit AllreduceRun(const MPIQ_Request_object& request)
       : request_(request),
         bytes_(bytes_of(request.request.call)),
-        owned_(spare_runs(*request.state).take(*request.state, bytes_)),
+        owned_(request.persistent ? std::make_unique<RunningCall>(*request.state, RunningCall::Exact::here)
+                                  : spare_runs(*request.state).take(*request.state, bytes_)),
         run_(*owned_) {}
   ~AllreduceRun() override {
     const std::scoped_lock lock(request_.state->mutex);
-    spare_runs(*request_.state).give_back(std::move(owned_), bytes_);
+    if (request_.persistent)
+      owned_.reset();  // the program says when its memory goes
+    else
+      spare_runs(*request_.state).give_back(std::move(owned_), bytes_);
   }
   InFlight* in_flight() override { return &run_; }
   void start(Status local_error) noexcept override {

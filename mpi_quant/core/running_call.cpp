@@ -261,6 +261,11 @@ void RunningCall::restart_residual() {
   for_each_entry([](Residuals::Entry& entry) { entry.restart(); });
 }
 
+void RunningCall::rest() noexcept {
+  vectors_.give_back();
+  count_memory();
+}
+
 void RunningCall::release() noexcept {
   for_each_entry([](Residuals::Entry& entry) { --entry.users; });
   entry_ = nullptr;

@@ -74,6 +74,8 @@ class RunningCall final : public InFlight {
   // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
   // each rank's progress would decide whether a call finds its key free.
   void release() noexcept;
+  // Gives what it has on a GPU to other calls, until the next one. For a run that is over.
+  void rest() noexcept;
   CommState& state() const override { return state_; }
 
  private:

@@ -27,6 +27,7 @@ std::unique_ptr<RunningCall> SpareRuns::take(CommState& state, std::size_t bytes
     size.spare.reserve(size.runs + 1);
     auto run = std::make_unique<RunningCall>(state, RunningCall::Exact::here);
     ++size.runs;
+    ++runs_;
     size.unused = 0;
     return run;
   }
@@ -37,15 +38,21 @@ std::unique_ptr<RunningCall> SpareRuns::take(CommState& state, std::size_t bytes
 }
 
 void SpareRuns::give_back(std::unique_ptr<RunningCall> run, std::size_t bytes) noexcept {
-  Size& size = sizes_[size_of(bytes)];
-  size.spare.push_back(std::move(run));
-  if (++size.returns < kReview * size.runs) return;
-  // Nobody needed these since the last review. The oldest go: the others may still be in a cache.
-  const auto first = size.spare.begin();
-  size.spare.erase(first, first + static_cast<std::ptrdiff_t>(size.unused));
-  size.runs -= size.unused;
-  size.returns = 0;
-  size.unused = size.spare.size();
+  run->rest();
+  sizes_[size_of(bytes)].spare.push_back(std::move(run));
+  if (++returns_ >= kReview * runs_) review();
+}
+
+// Nobody needed the unused ones since the last review. The oldest go: the others may still be in a cache.
+void SpareRuns::review() noexcept {
+  for (Size& size : sizes_) {
+    const auto first = size.spare.begin();
+    size.spare.erase(first, first + static_cast<std::ptrdiff_t>(size.unused));
+    size.runs -= size.unused;
+    runs_ -= size.unused;
+    size.unused = size.spare.size();
+  }
+  returns_ = 0;
 }
 
 SpareRuns& spare_runs(CommState& state) {

@@ -1,7 +1,7 @@
 // The runs of requests that are over, for the next requests of a communicator. A run keeps the memory of its
 // calls. With a new run for each request the system would have to give new pages each time, which takes
 // longer than a call of 256 KiB. There are as many runs as requests were in flight at the same time, by their
-// size; runs that have not been needed for a while go.
+// size. Runs that have not been needed for a while go, at a review after some requests of any size.
 #pragma once
 
 #include <array>
@@ -29,10 +29,12 @@ class SpareRuns final : public Extension {
   struct Size {
     std::vector<std::unique_ptr<RunningCall>> spare;  // has room for all runs
     std::size_t runs = 0;                             // spare ones and those of requests
-    std::size_t returns = 0;                          // since the last review
-    std::size_t unused = 0;                           // fewest spare ones since then
+    std::size_t unused = 0;                           // fewest spare ones since the last review
   };
+  void review() noexcept;
+
   std::array<Size, std::numeric_limits<std::size_t>::digits + 1> sizes_;  // by powers of 2
+  std::size_t runs_ = 0, returns_ = 0;  // of all sizes; since the last review
 };
 
 SpareRuns& spare_runs(CommState& state);

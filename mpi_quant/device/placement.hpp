@@ -39,7 +39,9 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept;
 class DevicePlacement {
  public:
   explicit DevicePlacement(DevicePool& pool) : pool_(pool) {}
-  ~DevicePlacement() { pool_.give(std::move(work_)); }  // launched work continues
+  ~DevicePlacement() { give_back(); }
+  // Gives streams and memory to other calls. Launched work continues.
+  void give_back() noexcept { pool_.give(std::move(work_)); }
   DevicePlacement(const DevicePlacement&) = delete;
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 

@@ -147,12 +147,16 @@ static int of_vector(enum hook hook, const arguments a, int64_t count, enum mpiq
   return call(real[hook], a);
 }
 
-/* Nothing here may wait for other ranks. They may be in a different call, which is legal. */
+enum { kMpiSuccess = 0 }; /* in every MPI: the standard says so */
+
+/* Counts a call that MPI has taken, so that errors are MPI's own. Nothing here may wait for other ranks. They
+ * may be in a different call, which is legal. */
 static int count_and_pass(enum hook hook, const arguments a, enum mpiq_counted form,
                           enum mpiq_collective what) {
   ready();
-  if (core != NULL && watched()) core->counted(form, what, a);
-  return call(real[hook], a);
+  const int code = call(real[hook], a);
+  if (code == kMpiSuccess && core != NULL && watched()) core->counted(form, what, a);
+  return code;
 }
 
 static int is_asked_for(void) {

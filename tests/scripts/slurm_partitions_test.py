@@ -18,6 +18,13 @@ STANDARD_NODES = "80|2|64|2|257000|(null)|idle|milan,ib\n30|2|64|2|257000|(null)
 GPU_NODES = "6|1|32|1|512000+|gpu:a100:3(S:0),gpu:h100:1|mixed-|(null)\n2|1|16|1|128000|(null)|drained|(null)\n"
 
 
+class Gpus(unittest.TestCase):
+    def test_types_that_begin_with_a_digit_are_no_numbers(self):
+        for gres, gpus in (("gpu:4", 4), ("gpu:4090:8", 8), ("gpu:2080ti:4(S:0-1)", 4), ("gpu:1g.10gb:7,shard:64", 7), ("shard:8,gpu:a100:3(S:0),gpu:h100:1", 4),
+                           ("(null)", 0), ("craynetwork:4", 0)):
+            self.assertEqual(partitions.nodes_of(f"6|1|32|1|512000|{gres}|idle|(null)").gpus, gpus, gres)
+
+
 class Said(WithFakes):
     def setUp(self):
         super().setUp()

@@ -83,10 +83,12 @@ void add_local_steps(CLI::App& app, TrainOptions& o) {
          "the ranks, is taken as a gradient (DiLoCo, Douillard et al. 2023); 0: a reduction a step")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  app.add_option("--outer-rate", o.outer_rate, "with --local-steps: learning rate of that gradient")
+  app.add_option("--outer-rate", o.outer_rate, "learning rate of that gradient")
+      ->needs("--local-steps")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--outer-momentum", o.outer_momentum, "with --local-steps: its Nesterov momentum")
+  app.add_option("--outer-momentum", o.outer_momentum, "its Nesterov momentum")
+      ->needs("--local-steps")
       ->check(CLI::Range(0.0, 0.9999))
       ->capture_default_str();
 }

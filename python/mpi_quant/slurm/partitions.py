@@ -67,7 +67,7 @@ def nodes_of(row):
     if len(words) != 8 or not all(numbers):
         return None
     number, sockets, cores, threads, memory_mb = (int(found[0]) for found in numbers)
-    gpus = sum(int(found) for found in re.findall(r"\bgpu(?::[A-Za-z_][\w.-]*)?:(\d+)", words[5]))
+    gpus = sum(int(found) for found in re.findall(r"(?:^|,)gpu(?::[\w.-]+)?:(\d+)(?=[(,]|$)", words[5]))
     return Nodes(number, sockets * cores, threads, memory_mb, gpus, words[6].rstrip("*~#!%$@^-").lower(), tuple(words[7].replace("(null)", "").split(",")))
 
 
