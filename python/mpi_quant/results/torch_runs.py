@@ -51,7 +51,8 @@ def is_folder(folder):
 
 def complete(row):
     """A row of ACCURACY with the columns that mpiq-train has and that mean nothing here: no times are measured."""
-    return {**dict.fromkeys(training_runs.TIMES, 0), **training_runs.LATER, "oversubscribed": 1, **row}
+    later = {name: preset for name, preset in training_runs.LATER.items() if name in ACCURACY_COLUMNS}
+    return {**dict.fromkeys(training_runs.TIMES, 0), **later, "oversubscribed": 1, **row}
 
 
 class Network:
