@@ -90,7 +90,7 @@ class Choice {
     const auto at = std::find(numbers_.begin(), numbers_.end(), algorithm_.read());
     return at == numbers_.end() ? "" : names_[static_cast<std::size_t>(at - numbers_.begin())];
   }
-  // Of the algorithm and of the bytes of a segment.
+  // The values of the two variables: the number of the algorithm, and the bytes of a segment.
   std::array<int, 2> values() const { return {algorithm_.read(), segment_.read()}; }
   void set(const std::array<int, 2>& values) const {
     algorithm_.write(values[0]);

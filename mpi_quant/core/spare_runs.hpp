@@ -1,7 +1,8 @@
-// The runs of requests that are over, for the next requests of a communicator. A run keeps the memory of its
-// calls. With a new run for each request the system would have to give new pages each time, which takes
-// longer than a call of 256 KiB. There are as many runs as requests were in flight at the same time, by their
-// size. Runs that have not been needed for a while go, at a review after some requests of any size.
+// Keeps the runs of requests that are over, and gives them to the next requests of the communicator. A run
+// keeps the memory of its calls. A new run for each request would get new pages from the system each time:
+// with eight bf16 calls of 256 KiB in flight a call took 2.8 times as long. There are at most as many runs of
+// a size as requests of this size were in flight at the same time. A review after some requests, of any size,
+// frees the runs that nobody needed since the last one.
 #pragma once
 
 #include <array>

@@ -19,6 +19,6 @@ int intercepted_parts(const Call& given, const PartCounts& counts, const GatherA
 // The same for a broadcast, from recvbuf of the root, or a reduction to the root: given.collective says
 // which.
 int intercepted_rooted(const Call& given, int root, std::optional<mpiq_counted> form);
-// Counts a call that the stub makes in this form, for the report that is wanted. Local.
+// Counts a call that the stub has made in this form. To be called only if a report is wanted. Local.
 void count_call(mpiq_counted form, const Call& call) noexcept;
 }  // namespace mq

@@ -22,7 +22,7 @@ ORDERED = ("ring", "segmented_ring")  # they add in another order than the ranks
 SEGMENTS = {"segmented_ring": 1 << 20}  # bytes, as mpiq-bench measures it (bench/mpi_algorithm.hpp)
 COLLECTIVE = 2  # MPI_Allreduce, in Open MPI's numbers
 MPICH_SMALLEST = 1 << 10  # bytes: a variable is for all sizes, so small ones must have been measured
-MPICH_LOSS = 0.95  # the least lower end of a speed-up anywhere, for a variable that is for all calls
+MPICH_LOSS = 0.95  # MPICH has one variable for all calls: at no size may the lower end of the speed-up be below this
 
 
 @dataclasses.dataclass
