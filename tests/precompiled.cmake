@@ -3,4 +3,4 @@ file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp CONTENT "int ma
 add_executable(mq_precompiled EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 mpiq_compile(mq_precompiled)
 target_link_libraries(mq_precompiled PRIVATE GTest::gtest Threads::Threads)
-target_precompile_headers(mq_precompiled PRIVATE <gtest/gtest.h> <algorithm> <map> <random> <set> <string> <vector>)
+target_precompile_headers(mq_precompiled PRIVATE <gtest/gtest.h> ${mpiq_std_headers} <random> <set>)

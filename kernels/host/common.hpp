@@ -3,16 +3,6 @@
 // that processor, and the linker might take them for the whole program.
 #pragma once
 
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves, and GCC warns where they are
-// inlined (GCC PR105593).
-#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#  pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-#ifdef __GNUC__
-// Functions that take or return vectors are inlined, so it does not matter how they would be passed.
-#  pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 #include <immintrin.h>
 
 #include <algorithm>
