@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <sstream>
@@ -52,12 +53,14 @@ class SweepFile : public CLI::ConfigTOML {
 
 }  // namespace
 
-void add_config(CLI::App& app) {
+void add_config(OptionParser& parser) {
+  CLI::App& app = parser.app();
   app.config_formatter(std::make_shared<SweepFile>());
-  app.set_config(
-      "--config", "",
-      "options from a sweep file (TOML, a section with the name of the subcommand), see bench/sweeps; the "
-      "command line overrides it");
+  app.set_config("--config");
+  parser.describe(
+      "--config FILE",
+      "options from a sweep file (TOML, a section with the name of the subcommand), see bench/sweeps; the command line "
+      "overrides it");
   app.allow_config_extras(false);
 }
 

@@ -18,41 +18,30 @@ struct Words {
   double latency_us, further_us, bandwidth_GBps, merge_ns;
 };
 
-void add_options(CLI::App& app, Words& w) {
-  app.add_option("--ranks", w.ranks, "of the reduction")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--size", w.size, "indices that there are; K, M, G = 2^10, 2^20, 2^30")
-      ->capture_default_str();
-  auto* density = app.add_option("--density", w.density, "fraction of them that each rank holds and asks for")
-                      ->capture_default_str();
-  app.add_option("--entries", w.entries, "their number, in place of the density")->excludes(density);
-  app.add_option("--distribution", w.distribution,
-                 "uniform: all indices are equally frequent; powerlaw:A: the r-th in proportion to r^-A")
-      ->capture_default_str();
-  app.add_option("--stride", w.stride, "values at each index")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("-d,--dtype", w.dtype, "f32 or f64")
-      ->check(CLI::IsMember({"f32", "f64"}))
-      ->capture_default_str();
-  app.add_option("--lists", w.lists, "same: values only are sent (kylix); new: indices too (fused)")
-      ->check(CLI::IsMember({"same", "new"}))
-      ->capture_default_str();
-  app.add_option("--degrees", w.degrees, "price these, such as 8x4x2 [the cheapest]");
-  app.add_option("--latency", w.latency_us, "of a message, in microseconds")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--further", w.further_us,
-                 "of each further message that is under way at the same time, in microseconds")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--bandwidth", w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--merge", w.merge_ns, "an entry into another list, in nanoseconds")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+void add_options(OptionParser& parser, Words& w) {
+  parser.group("Lists");
+  parser.add({"--ranks", &w.ranks, "of the reduction", from_to(1, 1 << 20)});
+  parser.add({"--size", &w.size, "indices that there are; K, M, G = 2^10, 2^20, 2^30"});
+  parser.add({"--density", &w.density, "fraction of them that each rank holds and asks for"});
+  parser.add({.flags = "--entries",
+              .value = &w.entries,
+              .help = "their number, in place of the density",
+              .excludes = {"--density"}});
+  parser.add({"--distribution", &w.distribution,
+              "uniform: all indices are equally frequent; powerlaw:A: the r-th in proportion to r^-A"});
+  parser.add({"--stride", &w.stride, "values at each index", above_zero()});
+  parser.add({"-d,--dtype", &w.dtype, "f32 or f64", one_of({"f32", "f64"})});
+  parser.add({"--lists", &w.lists, "same: values only are sent (kylix); new: indices too (fused)",
+              one_of({"same", "new"})});
+  parser.add({"--degrees", &w.degrees, "price these, such as 8x4x2 [the cheapest]"});
+  parser.group("Network and processor");
+  parser.add({"--latency", &w.latency_us, "of a message, in microseconds", above_zero()});
+  parser.add({"--further", &w.further_us,
+              "of each further message that is under way at the same time, in microseconds",
+              at_least_zero()});
+  parser.add(
+      {"--bandwidth", &w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s", above_zero()});
+  parser.add({"--merge", &w.merge_ns, "an entry into another list, in nanoseconds", at_least_zero()});
 }
 
 Status take_words(const Words& w, sparse::KylixQuestion& q) {
@@ -98,17 +87,16 @@ CommandLine explain_kylix(int argc, const char* const* argv) {
   words.further_us = network.further_s * 1e6;
   words.bandwidth_GBps = 1e-9 / network.s_per_byte;
   words.merge_ns = network.s_per_entry * 1e9;
-  CLI::App app{"The degrees of Kylix's layers, and what each sends and costs by the model that chooses them.",
-               fmt::format("mpiq-bench {}", kExplain)};
-  add_options(app, words);
+  OptionParser parser(
+      fmt::format("mpiq-bench {}", kExplain),
+      "The degrees of Kylix's layers, and what each sends and costs by the model that chooses them.\n\n"
+      "  mpiq-bench --explain-kylix --ranks 64 --size 16M --density 0.01");
+  add_options(parser, words);
   CommandLine line;
-  if (!parse(app, argc - 1, argv + 1, line)) return line;  // kExplain takes the place of the program's name
+  if (!parse(parser, argc - 1, argv + 1, line))
+    return line;  // kExplain takes the place of the program's name
   sparse::KylixQuestion question;
-  if (const Status s = take_words(words, question); !s.ok()) {
-    line.exit_code = kUsage;
-    line.err = fmt::format("mpiq-bench {}: {}\n", kExplain, s.text());
-    return line;
-  }
+  if (!refuse(parser, take_words(words, question), line)) return line;
   network.latency_s = words.latency_us * 1e-6;
   network.further_s = words.further_us * 1e-6;
   network.s_per_byte = 1e-9 / words.bandwidth_GBps;

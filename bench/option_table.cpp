@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -23,8 +24,6 @@ constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // the bytes of its
 
 using Text = OptionRow::Text;
 using Flag = OptionRow::Flag;
-
-Status bad(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
 template <class T>
 Status take(Result<T> value, T& into) {
@@ -44,13 +43,13 @@ Status take_word(const std::string& word, std::initializer_list<T> values, T& in
       return {};
     }
   }
-  return bad(fmt::format("'{}' is none of {}", word, fmt::join(names, ", ")));
+  return bad_argument(fmt::format("'{}' is none of {}", word, fmt::join(names, ", ")));
 }
 
 // Whether the word is the second of two.
 Status take_second(const std::string& word, const char* first, const char* second, bool& into) {
   if (word != first && word != second)
-    return bad(fmt::format("'{}' is neither {} nor {}", word, first, second));
+    return bad_argument(fmt::format("'{}' is neither {} nor {}", word, first, second));
   into = word == second;
   return {};
 }
@@ -73,14 +72,14 @@ Status read_baseline(const std::string& text, Options& o) {
   }
   std::vector<MethodWord> baseline;
   MQ_TRY(take(parse_methods(text, methods_for(o)), baseline));
-  if (baseline.size() != 1) return bad("one method, not a list");
+  if (baseline.size() != 1) return bad_argument("one method, not a list");
   o.baseline = baseline.front().text;
   return {};
 }
 
 Status read_range(const std::string& text, Options& o) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) return bad(fmt::format("'{}' is not MIN:MAX", text));
+  if (colon == std::string::npos) return bad_argument(fmt::format("'{}' is not MIN:MAX", text));
   MQ_TRY(take(parse_size(text.substr(0, colon)), o.min_bytes));
   return take(parse_size(text.substr(colon + 1)), o.max_bytes);
 }
@@ -88,14 +87,15 @@ Status read_range(const std::string& text, Options& o) {
 Status read_sides(const std::string& text, Options& o) {
   MQ_TRY(take(parse_sizes(text), o.sides));
   for (const std::uint64_t side : o.sides)
-    if (side > kMostSide) return bad(fmt::format("{} is more than {}", side, kMostSide));
+    if (side > kMostSide) return bad_argument(fmt::format("{} is more than {}", side, kMostSide));
   return {};
 }
 
 Status read_bucket(const std::string& text, Options& o) {
-  if (o.model.empty() && o.layers_file.empty()) return bad("there are layers only with --model or --layers");
+  if (o.model.empty() && o.layers_file.empty())
+    return bad_argument("there are layers only with --model or --layers");
   MQ_TRY(take(parse_size(text), o.bucket_bytes));
-  return o.bucket_bytes == 0 ? bad("0 bytes hold no layer") : Status{};
+  return o.bucket_bytes == 0 ? bad_argument("0 bytes hold no layer") : Status{};
 }
 
 Status read_data(const std::string& text, Options& o) {
@@ -105,7 +105,7 @@ Status read_data(const std::string& text, Options& o) {
   data.seed = o.data.seed;
   MQ_TRY(check_data(data));
   if (o.sparse && data.distribution == Distribution::file)
-    return bad("a file is for dense vectors: it does not say which indices a rank holds");
+    return bad_argument("a file is for dense vectors: it does not say which indices a rank holds");
   o.data = data;
   return {};
 }
@@ -115,8 +115,8 @@ Status read_buffers(const std::string& text, Options& o) {
 }
 Status read_cache(const std::string& text, Options& o) {
   MQ_TRY(take(parse_size(text), o.cache_bytes));
-  if (o.cache_bytes == 0) return bad("0 bytes are no cache");
-  return o.cache_bytes > kMostCache ? bad(fmt::format("'{}' is more than 1T", text)) : Status{};
+  if (o.cache_bytes == 0) return bad_argument("0 bytes are no cache");
+  return o.cache_bytes > kMostCache ? bad_argument(fmt::format("'{}' is more than 1T", text)) : Status{};
 }
 Status read_form(const std::string& text, Options& o) {
   return take_word(text, {Form::blocking, Form::nonblocking, Form::persistent}, o.form);
@@ -138,20 +138,22 @@ Status read_overlap(const std::string& text, Options& o) {
   constexpr int kMost = 10000;  // percent
   MQ_TRY(take(parse_percents(text), o.overlap));
   if (o.overlap.back() > kMost)
-    return bad(fmt::format("{} is more than {} percent", o.overlap.back(), kMost));
+    return bad_argument(fmt::format("{} is more than {} percent", o.overlap.back(), kMost));
   return {};
 }
 Status read_mode(const std::string& text, Options& o) {
   return take_second(text, "interleaved", "isolated", o.isolated);
 }
 Status read_check(const std::string& text, Options& o) {
-  return CLI::detail::lexical_cast(text, o.check) ? Status{}
-                                                  : bad(fmt::format("'{}' is neither 0 nor 1", text));
+  o.check = text == "1" || text == "true";  // a sweep file may have either
+  return o.check || text == "0" || text == "false"
+             ? Status{}
+             : bad_argument(fmt::format("'{}' is neither 0 nor 1", text));
 }
 
 Status read_resume(const std::string& text, Options& o) {
   if (text != "on" && text != "off" && text != "force" && !text.empty())
-    return bad(fmt::format("'{}' is none of on, off, force", text));
+    return bad_argument(fmt::format("'{}' is none of on, off, force", text));
   o.resume = text == "off" ? Resume::off : text == "force" ? Resume::force : Resume::on;
   return {};
 }
@@ -164,8 +166,9 @@ Status read_deadline(const std::string& text, Options& o) {
     o.deadline_s = std::atof(end) - std::chrono::duration<double>(now).count() - kSlurmMargin_s;
     return {};
   }
-  if (!CLI::detail::lexical_cast(text, o.deadline_s) || !(o.deadline_s >= 0))
-    return bad(fmt::format("'{}' is neither seconds nor 'auto'", text));
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), o.deadline_s);
+  if (error != std::errc() || end != text.data() + text.size() || !(o.deadline_s >= 0))
+    return bad_argument(fmt::format("'{}' is neither seconds nor 'auto'", text));
   return {};
 }
 
@@ -240,6 +243,11 @@ std::string model_names() {
   [](Options & o) -> auto& { return o.member; }
 #define MQ_JSON(value) [](const Options& o) -> std::string { return value; }
 
+// The rows after this one are listed under this title in the help.
+OptionRow heading(const char* title) {
+  return {.commands = 0, .flags = "", .value = Flag{nullptr}, .key = "", .help = title};
+}
+
 // long on purpose, as a table: one row for each option
 std::vector<OptionRow> make_table() {
   const auto json_methods = MQ_JSON(quoted(o.methods));
@@ -247,12 +255,13 @@ std::vector<OptionRow> make_table() {
   const auto json_data = MQ_JSON(json_quote(to_string(o.data)));
   const auto json_sizes = MQ_JSON(fmt::format("[{}]", fmt::join(o.sizes, ",")));
   return {
+      heading("Vectors"),
       {kVectors, "-b,--min-bytes", Text{"", read<parse_size, &Options::min_bytes>}, "range",
        "smallest vector; K, M, G = 2^10, 2^20, 2^30 [64K]", range_json},
       {kVectors, "-e,--max-bytes", Text{"", read<parse_size, &Options::max_bytes>}, "range",
        "largest vector [64M]", range_json},
       {kVectors, "-f,--step-factor", MQ_AT(step_factor), "range", "from one size to the next", range_json,
-       CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 40)},
+       from_to(2, 0x1p40)},
       {kVectors,
        "-m,--message-size",
        Text{"", read_range},
@@ -268,6 +277,7 @@ std::vector<OptionRow> make_table() {
        "bytes of a message; K, M = 2^10, 2^20", json_sizes},
       {kVectors, "-d,--dtype", Text{"f32", read<parse_elements, &Options::elements>}, "dtype",
        "element types: f32, f64; of dense vectors also f16, bf16 (without mpi)", elements_json},
+      heading("What is compared"),
       {kAll, "--ranks", Text{"", read<parse_ranks, &Options::ranks>}, "ranks",
        "numbers of ranks (of link: each even); the others of the launch sleep [all]",
        MQ_JSON(fmt::format("[{}]", fmt::join(o.ranks, ",")))},
@@ -280,10 +290,13 @@ std::vector<OptionRow> make_table() {
       {kVectors, "--baseline", Text{"mpi", read_baseline}, "baseline",
        "method that speed-ups are relative to; best-dense: at each point the fastest of mpi, mpi/*, raw among the methods",
        json_baseline},
+      heading("Repetitions and samples"),
       {kAll, "--seed", MQ_AT(data.seed), "seed", "of inputs and of all orders"},
+      heading("Output, and how a launch ends"),
       {kAll, "--link", MQ_AT(link), "link", "label of the network, stored with the results"},
       {kAll, "--launch-index", MQ_AT(launch), "launch", "number of this launch among repeated ones", nullptr,
-       CLI::NonNegativeNumber},
+       at_least_zero()},
+      heading("Vectors"),
       {kAllreduce,
        "--matrix",
        Text{"", read_sides},
@@ -314,10 +327,12 @@ std::vector<OptionRow> make_table() {
       {kDense, "--bucket-bytes", Text{"", read_bucket}, "bucket_bytes",
        "fuse neighbouring layers up to so many bytes, the last layers first [each layer alone]",
        MQ_JSON(std::to_string(o.bucket_bytes))},
+      heading("Calls"),
       {kAllreduce | kReduceScatter | kReduce, kFeedbackFlags, Flag{MQ_AT(feedback)}, "feedback",
        "keep residuals between calls (error feedback) [on]"},
       {kAllgather | kBcast, kFeedbackFlags, Flag{MQ_AT(feedback)}, "feedback",
        "keep residuals between calls: right only if the results of calls are added up [off]"},
+      heading("Vectors"),
       {kDense, "--rho", MQ_AT(data.rho), "rho", "correlation of the ranks' inputs"},
       {kDense, "--data", Text{"normal", read_data}, "data",
        "input: " + distribution_names() + ", file:PATH, see bench/README.md", json_data},
@@ -358,10 +373,12 @@ std::vector<OptionRow> make_table() {
        MQ_JSON(json_quote(name(o.memory))),
        {},
        true},
+      heading("Output, and how a launch ends"),
       {kDense, "--phases", Flag{MQ_AT(phases)}, "", "print where the time of compressed methods went, too"},
       {kVectors, "--format", Text{"table", read_format}, "",
        "what to print: table; osu: at the end, as osu_allreduce -f (sets --keep-ranks); csv: every column of the result file, and the input"},
       {kVectors, "-G,--graph", Flag{MQ_AT(graph)}, "", "draw times over sizes in the terminal, at the end"},
+      heading("Calls"),
       {kAll, "--sync", Text{"barrier", read_sync}, "sync",
        "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left out; none: back to back",
        MQ_JSON(json_quote(name(o.sync)))},
@@ -388,7 +405,7 @@ std::vector<OptionRow> make_table() {
        true},
       {kAllreduce, "--test-interval", MQ_AT(test_interval_us), "test_interval_us",
        "with --overlap: microseconds of computation between two tests of the request; 0: no tests", nullptr,
-       CLI::Range(0, 1 << 30), true},
+       from_to(0, 1 << 30), true},
       {kAllreduce,
        "--form",
        Text{"blocking", read_form},
@@ -399,28 +416,28 @@ std::vector<OptionRow> make_table() {
        true},
       {kAllreduce, "--window", MQ_AT(window), "window",
        "calls that are started before the first of them is completed, with --form nonblocking or persistent; times are those of one",
-       nullptr, CLI::Range(1, 64), true},
+       nullptr, from_to(1, 64), true},
+      heading("Repetitions and samples"),
       {kVectors, "--energy", MQ_AT(energy_s), "energy_s",
        "seconds of calls of each method by which its energy is measured, where the machine counts it; see bench/README.md [0: not]",
-       nullptr, CLI::Range(0.0, 3600.0), true},
+       nullptr, from_to(0.0, 3600.0), true},
       {kAll, "--keep-ranks", Flag{MQ_AT(keep_ranks)}, "keep_ranks",
        "store the time of every rank in every repetition"},
       {kAll, "-n,--iters", MQ_AT(iters), "iters",
-       "repetitions of every method; without it, until the interval is narrow enough", nullptr,
-       CLI::PositiveNumber},
+       "repetitions of every method; without it, until the interval is narrow enough", nullptr, above_zero()},
       {kAll, "-w,-x,--warmup", MQ_AT(warmup), "warmup", "at least so many calls before", nullptr,
-       CLI::NonNegativeNumber},
+       at_least_zero()},
       {kAll, "--rel-ci", MQ_AT(rel_ci), "rel_ci",
-       "stop when half of the 95 % interval is this fraction of the median", nullptr, CLI::PositiveNumber},
-      {kAll, "--min-reps", MQ_AT(min_reps), "min_reps", "fewest repetitions", nullptr,
-       CLI::Range(6, 1 << 24)},
-      {kAll, "--max-reps", MQ_AT(max_reps), "max_reps", "most repetitions", nullptr, CLI::Range(6, 1 << 24)},
+       "stop when half of the 95 % interval is this fraction of the median", nullptr, above_zero()},
+      {kAll, "--min-reps", MQ_AT(min_reps), "min_reps", "fewest repetitions", nullptr, from_to(6, 1 << 24)},
+      {kAll, "--max-reps", MQ_AT(max_reps), "max_reps", "most repetitions", nullptr, from_to(6, 1 << 24)},
       {kAll, "--point-time", MQ_AT(point_time_s), "point_time_s",
-       "seconds for each method of a point, once min-reps are done", nullptr, CLI::PositiveNumber},
+       "seconds for each method of a point, once min-reps are done", nullptr, above_zero()},
       {kAll, "-c,--check", Text{"1", read_check}, "check", "check every result: 0 or 1",
        MQ_JSON(o.check ? "true" : "false")},
       {kAll, "--shuffle,!--no-shuffle", Flag{MQ_AT(shuffle)}, "shuffle",
        "run points in random order, against drift [on]"},
+      heading("Output, and how a launch ends"),
       {kAll, "-O,-J,--output", MQ_AT(output), "", "result file (HDF5), saved after every point"},
       {kAll, "--resume", Text{"on", read_resume}, "",
        "on: go on with a result file that exists; off: refuse; force: even if it differs in options, commit or MPI library, and take over its "
@@ -428,10 +445,9 @@ std::vector<OptionRow> make_table() {
       {kAll, "--deadline", Text{"", read_deadline}, "",
        "stop starting points after so many seconds, exit 75; auto: Slurm's end less 60 s"},
       {kAll, "--min-speedup", MQ_AT(min_speedup), "",
-       "exit 1 if the lower end of a method's speed-up interval is below", nullptr, CLI::PositiveNumber},
+       "exit 1 if the lower end of a method's speed-up interval is below", nullptr, above_zero()},
       {kAll, "--expect-ranks", MQ_AT(expect_ranks), "",
-       "fail unless the launch has so many: 'srun --mpi=none' starts singletons", nullptr,
-       CLI::PositiveNumber},
+       "fail unless the launch has so many: 'srun --mpi=none' starts singletons", nullptr, above_zero()},
       {kAll, "--dry-run", Flag{MQ_AT(dry_run)}, "", "print points, memory and time, run nothing"},
   };
 }
@@ -439,10 +455,20 @@ std::vector<OptionRow> make_table() {
 #undef MQ_AT
 #undef MQ_JSON
 
-// The name of an option in errors: "--sizes".
-std::string long_name(const OptionRow& row) {
-  const std::size_t at = row.flags.find("--");
-  return row.flags.substr(at, row.flags.find(',', at) - at);
+// What the option of a row sets.
+Option::Target target_of(const OptionRow& row, Options& o) {
+  return std::visit(
+      [&](const auto& value) -> Option::Target {
+        using V = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<V, Text>)
+          return Option::Text{value.preset,
+                              [read = value.read, &o](const std::string& text) { return read(text, o); }};
+        else if constexpr (std::is_same_v<V, Flag>)
+          return &value.at(o);
+        else
+          return &value(o);
+      },
+      row.value);
 }
 
 std::string json_of(const OptionRow& row, const Options& options) {
@@ -466,7 +492,19 @@ std::string json_of(const OptionRow& row, const Options& options) {
 }  // namespace
 
 std::span<const OptionRow> option_table() {
-  static const std::vector<OptionRow> table = make_table();
+  static const std::vector<OptionRow> table = [] {
+    std::vector<OptionRow> rows;
+    std::string group;
+    for (OptionRow& row : make_table()) {
+      if (row.commands == 0) {
+        group = row.help;
+      } else {
+        row.group = group;
+        rows.push_back(std::move(row));
+      }
+    }
+    return rows;
+  }();
   return table;
 }
 
@@ -486,42 +524,20 @@ std::string config_json(const Options& o) {
   return "{" + text + "}";
 }
 
-void OptionTexts::add(CLI::App& app, Command command, Options& o) {
+void add_options(OptionParser& parser, Command command, Options& o) {
   for (const OptionRow& row : option_table()) {
     if ((row.commands & command) == 0) continue;
-    CLI::Option* option = nullptr;
-    if (const auto* flag = std::get_if<Flag>(&row.value)) {
-      option = app.add_flag(row.flags, flag->at(o), row.help);
-    } else if (const auto* text = std::get_if<Text>(&row.value)) {
-      std::string& word = texts_.emplace_back(&row, text->preset).second;
-      option = app.add_option(row.flags, word, row.help);
-      if (!word.empty()) option->capture_default_str();
-      if (text->read == read_resume) option->expected(0, 1);
-    } else {
-      std::visit(
-          [&](const auto& at) {
-            if constexpr (std::is_invocable_v<decltype(at), Options&>) {
-              option = app.add_option(row.flags, at(o), row.help);
-              if (at(o) != std::decay_t<decltype(at(o))>{}) option->capture_default_str();
-            }
-          },
-          row.value);
-    }
-    if (row.check) option->check(*row.check);
-    if (row.environment != nullptr) option->envname(row.environment);
-    for (const std::string& other : row.excludes)
-      if (CLI::Option* const known = app.get_option_no_throw(other)) option->excludes(known);
+    Option option{.flags = row.flags,
+                  .value = target_of(row, o),
+                  .help = row.help,
+                  .check = row.check,
+                  .excludes = row.excludes,
+                  .environment = row.environment,
+                  .word_may_miss = row.flags == "--resume"};
+    if (command == kLists) option.needs = {"--sparse"};
+    if (command != kLists) parser.group(row.group);
+    parser.add(std::move(option));
   }
-}
-
-Status OptionTexts::read(Options& o) const {
-  for (const auto& [row, word] : texts_) {
-    const Text& text = std::get<Text>(row->value);
-    if (word.empty() && *text.preset == '\0') continue;
-    if (const Status s = text.read(word, o); !s.ok())
-      return bad(fmt::format("{}: {}", long_name(*row), s.text()));
-  }
-  return {};
 }
 
 }  // namespace mq::bench

@@ -3,17 +3,13 @@
 // text are made of it.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include <deque>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "bench/options.hpp"
+#include "mpi_quant/run/option_parser.hpp"
 
 namespace mq::bench {
 
@@ -51,29 +47,21 @@ struct OptionRow {
   using Json = std::string (*)(const Options&);
 
   unsigned commands;
-  std::string flags;  // as CLI11 takes them; the last one names the option in errors
+  std::string flags;  // as in Option
   std::variant<Flag, At<int>, At<std::uint64_t>, At<double>, At<std::string>, Text> value;
   const char* key;  // "": no result depends on the option
   std::string help;
-  Json json = nullptr;                    // of a Text; others are stored as they are
-  std::optional<CLI::Validator> check{};  // of a number
-  bool later = false;  // stored only if it is not preset, so that earlier files keep their text
+  Json json = nullptr;    // of a Text; others are stored as they are
+  Check check = nullptr;  // of a number
+  bool later = false;     // stored only if it is not preset, so that earlier files keep their text
   std::vector<std::string> excludes{};  // flags of rows above, where the command has them
   const char* environment = nullptr;    // the variable that is read without the flag
+  std::string group{};                  // the title above the option in the help
 };
 
 std::span<const OptionRow> option_table();
 
-// The texts of one command, until they are read.
-class OptionTexts {
- public:
-  // Adds the rows of a command.
-  void add(CLI::App& app, Command command, Options& options);
-  // Reads the texts in the order of the table.
-  Status read(Options& options) const;
-
- private:
-  std::deque<std::pair<const OptionRow*, std::string>> texts_;
-};
+// The options of one command, which set members of `options`, which must live as long as the parser.
+void add_options(OptionParser& parser, Command command, Options& options);
 
 }  // namespace mq::bench

@@ -116,48 +116,48 @@ Status check_together(const Options& o) {
   return {};
 }
 
-Status take_dense(const OptionTexts& texts, const CLI::App&, Options& o) {
-  MQ_TRY(texts.read(o));
+Status take_dense(const OptionParser& parser, Options& o) {
+  MQ_TRY(parser.read());
   return check_together(o);
 }
 
-Status take_reduce_scatter(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_reduce_scatter(const OptionParser& parser, Options& o) {
   o.collective = mq::Collective::reduce_scatter;
-  return take_dense(texts, app, o);
+  return take_dense(parser, o);
 }
 
 // What is gathered are values such as parameters, for which a residual is wrong (mpi_quant.h).
-Status take_allgather(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_allgather(const OptionParser& parser, Options& o) {
   o.collective = mq::Collective::allgather;
-  if (app.get_option("--feedback")->count() == 0) o.feedback = false;
-  return take_dense(texts, app, o);
+  if (!parser.was_given("--feedback")) o.feedback = false;
+  return take_dense(parser, o);
 }
 
-Status take_bcast(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_bcast(const OptionParser& parser, Options& o) {
   o.collective = mq::Collective::bcast;
   o.in_place = true;
-  if (app.get_option("--feedback")->count() == 0) o.feedback = false;  // as of an allgather
-  return take_dense(texts, app, o);
+  if (!parser.was_given("--feedback")) o.feedback = false;  // as of an allgather
+  return take_dense(parser, o);
 }
 
-Status take_reduce(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_reduce(const OptionParser& parser, Options& o) {
   o.collective = mq::Collective::reduce;
-  return take_dense(texts, app, o);
+  return take_dense(parser, o);
 }
 
-Status take_sparse(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_sparse(const OptionParser& parser, Options& o) {
   o.sparse.emplace();
   o.feedback = false;
   o.buffers = Buffers::warm;
-  return take_dense(texts, app, o);
+  return take_dense(parser, o);
 }
 
-Status take_link(const OptionTexts& texts, const CLI::App& app, Options& o) {
+Status take_link(const OptionParser& parser, Options& o) {
   o.is_link = true;
   o.feedback = false;
   o.methods = link_methods();
   o.baseline = o.methods.front().text;
-  MQ_TRY(take_dense(texts, app, o));
+  MQ_TRY(take_dense(parser, o));
   if (std::set(o.sizes.begin(), o.sizes.end()).size() < 2)
     return usage("--sizes", "two sizes at least: one does not tell latency from bandwidth");
   for (const std::uint64_t size : o.sizes)
@@ -170,34 +170,43 @@ struct Subcommand {
   const char* name;
   Command command;
   const char* what;  // for --help
-  Status (*take)(const OptionTexts& texts, const CLI::App& app, Options& o);
+  Status (*take)(const OptionParser& parser, Options& o);
 };
 constexpr std::array kSubcommands{
-    Subcommand{"allreduce", kAllreduce, "sweep sizes x types x ranks x methods; start it with mpiexec",
+    Subcommand{"allreduce", kAllreduce,
+               "Sweeps sizes x types x ranks x methods of an allreduce.\n\n"
+               "  mpiexec -n 2 mpiq-bench allreduce --sizes 64K,1M,16M --methods mpi,bf16,int8 -O results.h5",
                take_dense},
-    Subcommand{"reduce_scatter", kReduceScatter,
-               "the same with reduce-scatters: a size counts the whole vector, which each rank gives, and a "
-               "rank gets its part of the sum",
-               take_reduce_scatter},
-    Subcommand{"allgather", kAllgather,
-               "the same with allgathers: a size counts the whole vector, which each rank gets, and a rank "
-               "gives its part",
-               take_allgather},
-    Subcommand{"bcast", kBcast,
-               "the same with broadcasts: a size counts the vector, which rank 0 gives and each rank gets",
-               take_bcast},
+    Subcommand{
+        "reduce_scatter", kReduceScatter,
+        "The same with reduce-scatters: a size counts the whole vector, which each rank gives; a rank gets its part of the sum.\n\n"
+        "  mpiexec -n 2 mpiq-bench reduce_scatter --sizes 1M,16M --methods mpi,int8",
+        take_reduce_scatter},
+    Subcommand{
+        "allgather", kAllgather,
+        "The same with allgathers: a size counts the whole vector, which each rank gets; a rank gives its part.\n\n"
+        "  mpiexec -n 2 mpiq-bench allgather --sizes 1M,16M --methods mpi,bf16",
+        take_allgather},
+    Subcommand{
+        "bcast", kBcast,
+        "The same with broadcasts: a size counts the vector, which rank 0 gives and each rank gets.\n\n"
+        "  mpiexec -n 2 mpiq-bench bcast --sizes 1M,16M --methods mpi,bf16",
+        take_bcast},
     Subcommand{
         "reduce", kReduce,
-        "the same with reductions to rank 0: a size counts the vector, which each rank gives, and rank "
-        "0 gets the sum",
+        "The same with reductions to rank 0: a size counts the vector, which each rank gives; rank 0 gets the sum.\n\n"
+        "  mpiexec -n 2 mpiq-bench reduce --sizes 1M,16M --methods mpi,int8",
         take_reduce},
-    Subcommand{"sparse", kSparse,
-               "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise",
-               take_sparse},
-    Subcommand{"link", kLink,
-               "latency, overhead and bandwidth between pairs of ranks, as mpiq-simulate --link takes them; "
-               "likewise",
-               take_link}};
+    Subcommand{
+        "sparse", kSparse,
+        "Sweeps sizes x densities x distributions x strides x types x ranks x methods of a sparse allreduce.\n\n"
+        "  mpiexec -n 4 mpiq-bench sparse --sizes 16M --density 0.001,0.01 --methods mpi,union,kylix",
+        take_sparse},
+    Subcommand{
+        "link", kLink,
+        "Measures latency, overhead and bandwidth between pairs of ranks, as mpiq-simulate --link takes them.\n\n"
+        "  mpiexec -n 2 mpiq-bench link",
+        take_link}};
 
 CommandLine stop(int code, std::string out, std::string err) {
   CommandLine line;
@@ -229,35 +238,36 @@ const char* name(Place place) { return place == Place::host ? "host" : "cuda"; }
 CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
-  std::array<OptionTexts, kSubcommands.size()> texts;
-  std::array<CLI::App*, kSubcommands.size()> sections{};
+  std::array<OptionParser*, kSubcommands.size()> sections{};
   bool list = false, explain = false;
-  CLI::App app{"Measures collectives of float vectors: plain, compressed and sparse.", "mpiq-bench"};
-  add_config(app);
-  app.add_flag(std::string(kExplain), explain,
-               "as the first argument: print what degrees Kylix would have and what they cost; "
-               "options by --explain-kylix --help");
-  app.add_flag("-l,--list", list, "print methods: codecs, plans, sparse reductions");
+  OptionParser parser(
+      "mpiq-bench",
+      "Measures collectives of float vectors: plain, compressed and sparse. Start it with its MPI's mpiexec:\n\n"
+      "  mpiexec -n 2 mpiq-bench allreduce --sizes 64K,1M,16M --methods mpi,bf16,int8,onebit -O results.h5\n"
+      "  mpiexec -n 4 mpiq-bench sparse --sizes 16M --density 0.01");
+  add_config(parser);
+  parser.add(
+      {std::string(kExplain), &explain,
+       "as the first argument: print what degrees Kylix would have and what they cost; options by --explain-kylix --help"});
+  parser.add({"-l,--list", &list, "print methods: codecs, plans, sparse reductions"});
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
-    sections[i] = app.add_subcommand(kSubcommands[i].name, kSubcommands[i].what)->configurable();
-    texts[i].add(*sections[i], kSubcommands[i].command, line.options);
+    sections[i] = &parser.command(kSubcommands[i].name, kSubcommands[i].what);
+    add_options(*sections[i], kSubcommands[i].command, line.options);
   }
-  app.require_subcommand(0, 1);
-  if (!parse(app, argc, argv, line)) return line;
+  if (!parse_words(parser, argc, argv, line)) return line;
   if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < sections.size(); ++i)
-    if (sections[i]->parsed()) asked.push_back(i);
+    if (sections[i]->was_chosen()) asked.push_back(i);
   if (asked.empty()) return stop(kUsage, "", what_to_do());
   const Subcommand& chosen = kSubcommands[asked[0]];
   if (asked.size() > 1)
     return stop(kUsage, "",
                 fmt::format("mpiq-bench: {} or {}? The command line and the file say both\n", chosen.name,
                             kSubcommands[asked[1]].name));
-  if (const Status s = chosen.take(texts[asked[0]], *sections[asked[0]], line.options); !s.ok())
-    return stop(kUsage, "", fmt::format("mpiq-bench {}: {}\n", chosen.name, s.text()));
-  line.run = true;
+  const OptionParser& section = *sections[asked[0]];
+  line.run = refuse(section, chosen.take(section, line.options), line);
   return line;
 }
 

@@ -1,35 +1,42 @@
-// Parses a command line. The outcome is either the options of a run, or texts that are printed in place of a
-// run. `Line` is any struct with exit_code, out and err.
+// Parses the command line of a program of the benchmark.
 #pragma once
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "bench/build_info.hpp"
 #include "bench/options.hpp"
+#include "mpi_quant/run/option_parser.hpp"
 
 namespace mq::bench {
 
-// Returns false if the program must print line's texts and exit with its code: after --help, --version, or an
-// error.
+// Reads the words, not yet the texts (OptionParser). Returns false if the program must print line's texts and
+// exit with its code: after --help, --version, or an error. `Line` is any struct with exit_code, out and err.
 template <class Line>
-bool parse(CLI::App& app, int argc, const char* const* argv, Line& line) {
-  app.set_version_flag(
-      "--version", fmt::format("{} {} {}", app.get_name(), build_info().version, build_info().git_commit));
-  try {
-    app.parse(argc, argv);
-    return true;
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    line.exit_code = app.exit(e, out, err) != 0 ? kUsage : kDone;
-    line.out = out.str();
-    line.err = err.str();
-    return false;
-  }
+bool parse_words(OptionParser& parser, int argc, const char* const* argv, Line& line) {
+  Parsed parsed = parser.parse(
+      argc, argv, fmt::format("{} {} {}", parser.name(), build_info().version, build_info().git_commit));
+  if (parsed.run) return true;
+  line.exit_code = parsed.is_usage_error ? kUsage : kDone;
+  line.out = std::move(parsed.out);
+  line.err = std::move(parsed.err);
+  return false;
+}
+
+// What stops a program before it runs: an option that cannot be meant.
+template <class Line>
+bool refuse(const OptionParser& parser, const Status& why, Line& line) {
+  if (why.ok()) return true;
+  line.exit_code = kUsage;
+  line.err = fmt::format("{}: {}\n", parser.name(), why.text());
+  return false;
+}
+
+// Words and texts.
+template <class Line>
+bool parse(OptionParser& parser, int argc, const char* const* argv, Line& line) {
+  return parse_words(parser, argc, argv, line) && refuse(parser, parser.read(), line);
 }
 
 }  // namespace mq::bench

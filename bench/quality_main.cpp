@@ -86,22 +86,22 @@ int main(int argc, char** argv) {
   std::string methods, elements, output;
   std::string data = "normal,laplace,gradient,sparse,smooth,uniform,bits,const,ramp";
   int calls = 100;
-  CLI::App app{"Error of codecs beside the least error of a code of their kind, as CSV.", "mpiq-quality"};
-  app.add_option("--methods", methods,
-                 "codecs, see mpiq-bench --list [all, with every word of their parameters]");
-  app.add_option("--data", data,
-                 "distributions: " + distribution_names() +
-                     "; file:PATH, with {step}: call k reads step k of those that there are, else the next "
-                     "elements; {rank} is 0")
-      ->capture_default_str();
-  app.add_option("-n,--elements", elements,
-                 "of a vector; K, M = 2^10, 2^20 [256K; of a file all that are in it]");
-  app.add_option("--calls", calls, "calls with feedback before the residual is looked at")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("-O,--output", output, "file [standard output]");
+  OptionParser parser("mpiq-quality",
+                      "Error of codecs beside the least error of a code of their kind, as CSV.\n\n"
+                      "  mpiq-quality --methods onebit,int8 --data normal,laplace");
+  parser.add(
+      {"--methods", &methods, "codecs, see mpiq-bench --list [all, with every word of their parameters]"});
+  parser.add(
+      {"--data", &data,
+       "distributions: " + distribution_names() +
+           "; file:PATH, with {step}: call k reads step k of those that there are, else the next elements; {rank} is 0"});
+  parser.add(
+      {"-n,--elements", &elements, "of a vector; K, M = 2^10, 2^20 [256K; of a file all that are in it]"});
+  parser.add(
+      {"--calls", &calls, "calls with feedback before the residual is looked at", from_to(1, 1 << 20)});
+  parser.add({"-O,--output", &output, "file [standard output]"});
   CommandLine line;
-  if (!parse(app, argc, argv, line)) {
+  if (!parse(parser, argc, argv, line)) {
     fmt::print("{}", line.out);
     fmt::print(stderr, "{}", line.err);
     return line.exit_code;

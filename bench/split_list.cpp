@@ -5,8 +5,6 @@
 namespace mq::bench {
 namespace {
 
-Status bad(std::string text) { return {Code::bad_argument, std::move(text)}; }
-
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -23,11 +21,11 @@ Result<std::vector<std::string>> split_list(std::string_view text) {
     const char c = i < text.size() ? text[i] : ',';
     if (c == '(') ++depth;
     if (c == ')' && --depth < 0)
-      return bad(fmt::format("')' without '(' at character {} of '{}'", i + 1, text));
-    if (i == text.size() && depth > 0) return bad(fmt::format("'(' without ')' in '{}'", text));
+      return bad_argument(fmt::format("')' without '(' at character {} of '{}'", i + 1, text));
+    if (i == text.size() && depth > 0) return bad_argument(fmt::format("'(' without ')' in '{}'", text));
     if (c != ',' || depth > 0) continue;
     const std::string_view word = trim(text.substr(begin, i - begin));
-    if (word.empty()) return bad(fmt::format("empty word at character {} of '{}'", begin + 1, text));
+    if (word.empty()) return bad_argument(fmt::format("empty word at character {} of '{}'", begin + 1, text));
     words.emplace_back(word);
     begin = i + 1;
   }

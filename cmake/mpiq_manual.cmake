@@ -3,18 +3,30 @@
 find_program(MPIQ_HELP2MAN help2man)
 mark_as_advanced(MPIQ_HELP2MAN)
 
-# mpiq_manual(PROGRAM SUMMARY): PROGRAM.1, which is made with the program and installed.
+# mpiq_manual(PROGRAM SUMMARY [COMMANDS NAME...]): PROGRAM.1, which is made with the program and installed, and PROGRAM-NAME.1 of what
+# PROGRAM NAME --help prints.
 function(mpiq_manual program summary)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMMANDS")
   if(NOT MPIQ_HELP2MAN OR MPIQ_SANITIZE OR CMAKE_CROSSCOMPILING)
     return()
   endif()
-  set(page ${PROJECT_BINARY_DIR}/man/${program}.1)
-  add_custom_command(OUTPUT ${page} DEPENDS ${program} VERBATIM
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
-    COMMAND ${MPIQ_HELP2MAN} --no-info --name ${summary} --version-string "${program} ${PROJECT_VERSION}" --output ${page}
-      $<TARGET_FILE:${program}>)
-  add_custom_target(manual_${program} ALL DEPENDS ${page})
-  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  set(pages)
+  foreach(page IN ITEMS ${program} LISTS arg_COMMANDS)
+    if("${page}" STREQUAL "${program}")
+      set(help --help)
+    else()
+      set(help "${page} --help")
+      set(page ${program}-${page})
+    endif()
+    set(file ${PROJECT_BINARY_DIR}/man/${page}.1)
+    add_custom_command(OUTPUT ${file} DEPENDS ${program} VERBATIM
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
+      COMMAND ${MPIQ_HELP2MAN} --no-info --name ${summary} --version-string "${page} ${PROJECT_VERSION}" --help-option ${help}
+        --output ${file} $<TARGET_FILE:${program}>)
+    list(APPEND pages ${file})
+  endforeach()
+  add_custom_target(manual_${program} ALL DEPENDS ${pages})
+  install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endfunction()
 
 # mpi_quant(7): the language of policies, environment variables and info keys. It is docs/policy.md.

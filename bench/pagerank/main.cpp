@@ -57,28 +57,27 @@ Status take_methods(const std::string& text, std::vector<SparseMethod>& methods)
   return {};
 }
 
-PagerankOptions parse_words(int argc, const char* const* argv) {
+PagerankOptions parse_pagerank(int argc, const char* const* argv) {
   PagerankOptions o;
-  std::string methods = "kylix,fused,union,dense";
-  CLI::App app{kWhat, "mpiq-pagerank"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("FILE", o.file,
-                 "graph: an edge list (text, 'source target' a line, gzip too); without it an R-MAT graph");
-  app.add_option("-s,--scale", o.rmat.scale, "R-MAT: log2 of the vertices")->check(CLI::Range(1, 32));
-  app.add_option("-e,--edgefactor", o.rmat.edge_factor, "R-MAT: edges for each vertex")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--seed", o.rmat.seed, "R-MAT: the same seed makes the same graph on any number of ranks");
-  app.add_option("-m,--methods", methods, "how to reduce; each in turn");
-  app.add_option("--damping", o.damping, "probability of following an edge, below 1")
-      ->check(CLI::Range(0.0, 1 - 1e-9));
-  app.add_option("-n,--iterations", o.iterations, "how many")->check(CLI::Range(1, 1 << 24));
-  app.add_flag(
-      "--check", o.check,
-      "compare the ranks of vertices with outgoing edges with PageRank on one processor: the largest "
-      "relative difference; exit 1 above 1e-6");
-  if (!parse(app, argc, argv, o)) return o;
-  if (const Status s = take_methods(methods, o.methods); !s.ok())
-    o.exit_code = kUsage, o.err = fmt::format("mpiq-pagerank: {}\n", s.text());
+  OptionParser parser("mpiq-pagerank", kWhat);
+  parser.group("Graph");
+  parser.add(
+      {"FILE", &o.file, "an edge list (text, 'source target' a line, gzip too); without it an R-MAT graph"});
+  parser.add({"-s,--scale", &o.rmat.scale, "R-MAT: log2 of the vertices", from_to(1, 32)});
+  parser.add({"-e,--edgefactor", &o.rmat.edge_factor, "R-MAT: edges for each vertex", from_to(1, 4096)});
+  parser.add({"--seed", &o.rmat.seed, "R-MAT: the same seed makes the same graph on any number of ranks"});
+  parser.group("Reductions");
+  parser.add({"-m,--methods",
+              Option::Text{"kylix,fused,union,dense",
+                           [&](const std::string& text) { return take_methods(text, o.methods); }},
+              "how to reduce; each in turn"});
+  parser.add({"--damping", &o.damping, "probability of following an edge, below 1", from_to(0, 1 - 1e-9)});
+  parser.add({"-n,--iterations", &o.iterations, "how many", from_to(1, 1 << 24)});
+  parser.add(
+      {"--check", &o.check,
+       "compare the ranks of vertices with outgoing edges with PageRank on one processor: the largest relative difference; exit "
+       "1 above 1e-6"});
+  (void)parse(parser, argc, argv, o);
   return o;
 }
 
@@ -292,7 +291,7 @@ class Program {
 
 int main(int argc, char** argv) {
   using namespace mq::bench;
-  const PagerankOptions options = parse_words(argc, argv);
+  const PagerankOptions options = parse_pagerank(argc, argv);
   if (options.exit_code != -1) {
     if (launcher_rank() == 0) print_texts(options.out, options.err);
     return options.exit_code;

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/policy/policy.hpp"
 #include "mpi_quant/run/doctor.hpp"
+#include "mpi_quant/run/option_parser.hpp"
 #include "mpi_quant/run/surroundings.hpp"
 #include "mpi_quant/run/table.hpp"
 
@@ -134,60 +134,74 @@ int run(Options& options) {
   return start(options);
 }
 
+void add_options(mq::OptionParser& parser, Options& options) {
+  parser.group("Rules");
+  parser.add({"--policy", &options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY"});
+  parser.add({.flags = "--policy-file",
+              .value = &options.policy_file,
+              .help = "the same from a file: a rule a line, # for comments",
+              .excludes = {"--policy"}});
+  parser.add(
+      {"--check-policy", &options.check, "print what the rules decide, for every size and rank count"});
+  parser.group("What to do");
+  parser.add({"--doctor", &options.doctor, "do not run the program: say whether all fits, make one sum"});
+  parser.add({"--explain", &options.explain,
+              "change nothing; report for each class of calls what the rules would do, and why"});
+  parser.add(
+      {.flags = "--advise",
+       .value = &options.advise,
+       .help = "change nothing; report for each class of calls what each method would save, and its error",
+       .excludes = {"--explain"}});
+  parser.add(
+      {.flags = "--error",
+       .value = &options.error,
+       .help =
+           "with --advise: suggest no method with a larger relative error of one call, for programs that need the digits of "
+           "every result, like 1e-6 (as MPIQ_ADVISE_ERROR)",
+       .check =
+           [](const std::string& text) {
+             return mq::relative_error(text) ? std::string()
+                                             : "\"" + text + "\" is not a number above 0, like 1e-6";
+           },
+       .needs = {"--advise"}});
+  parser.add({"--report", &options.report,
+              "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)"});
+  parser.group("Settings of the library");
+  parser.add({"--threads", &options.threads, "codec threads of a rank (as MPIQ_THREADS)",
+              mq::from_to(1, mq::kMaxThreads)});
+  parser.add({"--isa", &options.isa, "scalar, avx2 or avx512 (as MPIQ_ISA)"});
+  parser.add(
+      {"--watchdog", &options.watchdog,
+       "a rank that waits longer than so many seconds for the others says so; 0: never (as MPIQ_WATCHDOG)",
+       mq::from_to(0, 86400)});
+  parser.add({"--library", &options.library, "the preload library, if it is not beside this program"});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
-      "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n"
-      "  mpiexec -n 8 mpiq-run --advise ./app arguments                  what would help?\n"
-      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six digits?\n"
-      "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
-      "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
-      "  mpiexec -n 8 mpiq-run --doctor ./app                            does it work here?\n"
-      "Without a policy nothing changes. Works with the launchers of all MPIs alike.\n",
-      "mpiq-run");
-  app.add_option("--policy", options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY");
-  app.add_option("--policy-file", options.policy_file, "the same from a file: a rule a line, # for comments")
-      ->excludes("--policy");
-  app.add_flag("--check-policy", options.check, "print what the rules decide, for every size and rank count");
-  app.add_flag("--doctor", options.doctor, "do not run the program: say whether all fits, make one sum");
-  auto* const explain =
-      app.add_flag("--explain", options.explain,
-                   "change nothing; report for each class of calls what the rules would do, and why");
-  auto* const advise =
-      app.add_flag(
-             "--advise", options.advise,
-             "change nothing; report for each class of calls what each method would save, and its error")
-          ->excludes(explain);
-  app.add_option(
-         "--error", options.error,
-         "with --advise: suggest no method with a larger relative error of one call, for programs that "
-         "need the digits of every result, like 1e-6 (as MPIQ_ADVISE_ERROR)")
-      ->needs(advise)
-      ->check([](const std::string& text) {
-        return mq::relative_error(text) ? std::string()
-                                        : "\"" + text + "\" is not a number above 0, like 1e-6";
-      });
-  app.add_option(
-      "--report", options.report,
-      "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)");
-  app.add_option("--threads", options.threads, "codec threads of a rank, as MPIQ_THREADS")
-      ->check(CLI::Range(1, mq::kMaxThreads));
-  app.add_option("--isa", options.isa, "scalar, avx2 or avx512, as MPIQ_ISA");
-  app.add_option("--watchdog", options.watchdog, "seconds, as MPIQ_WATCHDOG")->check(CLI::Range(0, 86400));
-  app.add_option("--library", options.library, "the preload library, if it is not beside this program");
-  app.set_version_flag("--version", "mpiq-run " MPIQ_VERSION);
-  app.prefix_command();  // what follows the options belongs to the program
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool usage = error.get_exit_code() != 0;
-    if (!usage || mq::rank_by_launcher() == 0) (void)app.exit(error);
-    return usage ? 2 : 0;
+  mq::OptionParser parser(
+      "mpiq-run",
+      "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n\n"
+      "  mpiexec -n 8 mpiq-run --advise ./app arguments               what would help?\n"
+      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app            what would help and keep six digits?\n"
+      "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app what would these rules do?\n"
+      "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app do it, and say what was done\n"
+      "  mpiexec -n 8 mpiq-run --doctor ./app                         does it work here?\n\n"
+      "Without a policy nothing changes. Works with the launchers of all MPIs alike.");
+  add_options(parser, options);
+  parser.take_program();
+  const mq::Parsed parsed = parser.parse(argc, argv, "mpiq-run " MPIQ_VERSION);
+  if (!parsed.run) {
+    if (mq::rank_by_launcher() == 0) {
+      std::fputs(parsed.out.c_str(), stdout);
+      std::fputs(parsed.err.c_str(), stderr);
+    }
+    return parsed.is_usage_error ? 2 : 0;
   }
-  options.has_policy = app.count("--policy") + app.count("--policy-file") > 0;
-  options.program = app.remaining();
+  options.has_policy = parser.was_given("--policy") || parser.was_given("--policy-file");
+  options.program = parser.rest();
   if (!options.program.empty() && options.program[0] == "--")
     options.program.erase(options.program.begin());
   else if (!options.program.empty() && options.program[0][0] == '-')

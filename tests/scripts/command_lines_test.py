@@ -48,6 +48,20 @@ class EveryCommand(unittest.TestCase):
             self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
             self.assertGreater(len(done.stdout), 40, path)
 
+    def test_help_of_programs_has_short_lines_an_example_and_words_of_its_own(self):
+        """Those whose command line is a table of options (mpi_quant/run/option_parser.hpp). TEXT, UINT: the words of CLI11."""
+        commands = ("allreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse", "link")
+        lines = [[name] for name in PROGRAMS if name not in ("mpiq-kernels", "mpiq-shim-cost", "mpiq-bare", "mpiq-changing")]
+        lines += [["mpiq-bench", command] for command in commands] + [["mpiq-bench", "--explain-kylix"]]
+        for words in lines:
+            path = os.path.join(BIN, words[0])
+            if os.path.exists(path):
+                text = call(path, *words[1:], "--help").stdout
+                self.assertLessEqual(max(map(len, text.split("\n"))), 100, words)
+                self.assertTrue(text.startswith(f"Usage: {' '.join(words)} [OPTIONS]"), text)
+                self.assertNotRegex(text, r"\b(TEXT|UINT|INT|FLOAT)\b|Excludes:|\[OPTION\]", words)
+                self.assertRegex(text, rf"\n  (mpiexec -n \d )?{words[0]} |\n  mpiexec .*{words[0]} ", words)
+
     def test_says_its_name_and_version(self):
         for path in started():
             done = call(path, "--version")

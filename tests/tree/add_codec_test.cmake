@@ -39,6 +39,10 @@ endwhile()
 
 separate_arguments(gtest UNIX_COMMAND "${GTEST}")
 set(flags -std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I.)
+list(APPEND flags -Wno-psabi)  # as kernels/CMakeLists.txt
+if(NOT CXX MATCHES "clang")
+  list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized)
+endif()
 set(isas scalar)
 if(SCALAR)
   list(APPEND flags -DMQ_SCALAR_ONLY)

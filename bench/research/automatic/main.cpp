@@ -1,7 +1,6 @@
 // mpiq-auto compares what `auto` gets on simulated networks with fixed choices, and prints CSV or a summary.
 // Its world is that of tests/automatic: the model of time of plan/cost.hpp, codecs up to 1.8 times slower or
 // faster than the choosers take them to be, and five percent of noise.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <deque>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bench/research/automatic/world.hpp"
+#include "mpi_quant/run/option_parser.hpp"
 
 namespace mq {
 namespace {
@@ -197,9 +197,15 @@ void compare(bool table) {
 
 int main(int argc, char** argv) {
   bool table = false;
-  CLI::App app{"Compares auto with fixed choices on simulated networks, and prints CSV.", "mpiq-auto"};
-  app.add_flag("--table", table, "print a summary instead");
-  CLI11_PARSE(app, argc, argv);
+  mq::OptionParser parser("mpiq-auto",
+                          "Compares auto with fixed choices on simulated networks, and prints CSV.");
+  parser.add({"--table", &table, "print a summary instead"});
+  const mq::Parsed parsed = parser.parse(argc, argv, "mpiq-auto " MPIQ_VERSION);
+  if (!parsed.run) {
+    std::fputs(parsed.out.c_str(), stdout);
+    std::fputs(parsed.err.c_str(), stderr);
+    return parsed.is_usage_error ? 2 : 0;
+  }
   mq::compare(table);
   return 0;
 }

@@ -22,8 +22,8 @@ namespace {
 constexpr const char* kWhat =
     "Sends the steps of a recording through methods, one call a step, and prints as CSV the error of the sum "
     "of all results, the bytes of a call and its time. Start it with its MPI's mpiexec:\n\n"
-    "  mpiexec -n 2 mpiq-replay --data 'file:gradients/step{step}-rank{rank}-fc1.weight.f32' --row 784 "
-    "--methods mpi,onebit,'lowrank(rank=4)'";
+    "  mpiexec -n 2 mpiq-replay --data 'file:gradients/step{step}-rank{rank}-fc1.weight.f32' \\\n"
+    "      --row 784 --methods mpi,onebit,'lowrank(rank=4)'";
 
 struct ReplayLine {
   bool run = false;
@@ -35,45 +35,50 @@ struct ReplayLine {
   bool feedback = true;
 };
 
-Status take_words(const std::string& methods, const std::string& data, ReplayLine& line) {
-  auto words = parse_methods(methods, MethodsFor::matrices);
+Status read_methods(const std::string& text, ReplayLine& line) {
+  auto words = parse_methods(text, MethodsFor::matrices);
   if (!words.ok()) return words.status();
   line.methods = std::move(*words);
   for (const MethodWord& word : line.methods)
     if (!word.algorithm.empty() || word.dense != Dense::host || word.text != word.plain_text())
-      return {Code::bad_argument, fmt::format("--methods {}: not here", word.text)};
-  auto spec = parse_data(data);
+      return bad_argument(fmt::format("{}: not here", word.text));
+  return {};
+}
+
+Status read_data(const std::string& text, ReplayLine& line) {
+  auto spec = parse_data(text);
   if (!spec.ok()) return spec.status();
   if (spec->distribution != Distribution::file || has_layer(spec->path))
-    return {Code::bad_argument, "--data: file:PATH with {rank} and {step}, without {layer}"};
+    return bad_argument("file:PATH with {rank} and {step}, without {layer}");
   line.path = std::move(spec->path);
+  return {};
+}
+
+Status check_labels(const ReplayLine& line) {
   for (const std::string* label : {&line.name, &line.link})
     if (label->find_first_of("\",\n") != std::string::npos)
-      return {Code::bad_argument, "--name, --link: neither \", commas nor new lines"};
+      return bad_argument("--name, --link: neither \", commas nor new lines");
   return {};
 }
 
 ReplayLine parse_replay(int argc, const char* const* argv) {
   ReplayLine line;
-  std::string methods = "mpi", data;
-  CLI::App app{kWhat, "mpiq-replay"};
-  app.add_option("--data", data, "file:PATH of the recording, see bench/README.md")->required();
-  app.add_option("--methods", methods, "as in mpiq-bench, and lowrank for a matrix")->capture_default_str();
-  app.add_option("--row", line.row, "elements of a row, if the vector is a matrix, row by row")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--feedback,!--no-feedback", line.feedback,
-               "keep what a method drops until the next step [on]");
-  app.add_option("--name", line.name, "what the table calls the data [PATH]");
-  app.add_option("--link", line.link, "label of the network, for the table");
-  app.add_option("--csv", line.csv, "file of the table [standard output]");
-  if (!parse(app, argc, argv, line)) return line;
-  if (const Status s = take_words(methods, data, line); !s.ok()) {
-    line.exit_code = kUsage;
-    line.err = fmt::format("mpiq-replay: {}\n", s.text());
-    return line;
-  }
+  OptionParser parser("mpiq-replay", kWhat);
+  parser.add({.flags = "--data",
+              .value = Option::Text{"", [&](const std::string& text) { return read_data(text, line); }},
+              .help = "file:PATH of the recording, see bench/README.md",
+              .required = true});
+  parser.add({"--methods",
+              Option::Text{"mpi", [&](const std::string& text) { return read_methods(text, line); }},
+              "as in mpiq-bench, and lowrank for a matrix"});
+  parser.add({"--row", &line.row, "elements of a row, if the vector is a matrix, row by row"});
+  parser.add(
+      {"--feedback,!--no-feedback", &line.feedback, "keep what a method drops until the next step [on]"});
+  parser.add({"--name", &line.name, "what the table calls the data [PATH]"});
+  parser.add({"--link", &line.link, "label of the network, for the table"});
+  parser.add({"--csv", &line.csv, "file of the table [standard output]"});
+  line.run = parse(parser, argc, argv, line) && refuse(parser, check_labels(line), line);
   if (line.name.empty()) line.name = line.path;
-  line.run = true;
   return line;
 }
 

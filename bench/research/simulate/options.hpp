@@ -14,6 +14,8 @@ struct SimulateOptions {
   // What is simulated, in the words of mpiq-bench. Its link names the network, and `simulation` describes it.
   bench::Options sweep;
   Network network;
+  std::string link;  // as it was given
+  bool is_sparse = false;
   std::string rates_path, isa;
   double step_s = 0.1e-6;          // StepCosts::step_s
   int segments = 0;                // SimulatedCall::segments

@@ -1,0 +1,96 @@
+// The command lines of the programs: a list of options, each with its flag, the variable it sets and its
+// help. CLI11 reads them; its header takes five seconds to compile, so option_parser.cpp alone includes it.
+// The help is ours: options in groups, lines of at most 100 columns.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mpi_quant/base/status.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace mq {
+
+// What a word may be: returns what is wrong with it, "" if nothing is.
+using Check = std::function<std::string(const std::string& word)>;
+Check above_zero();
+Check at_least_zero();
+Check from_to(double least, double most);
+Check one_of(std::vector<std::string> words);
+
+struct Option {
+  // A text with a grammar of its own. `preset` is what it is without the flag. An empty preset is not read.
+  struct Text {
+    std::string preset;
+    std::function<Status(const std::string& text)> read;
+  };
+  // A vector takes numbers with commas between them.
+  using Target = std::variant<bool*, int*, std::uint64_t*, double*, std::string*, std::vector<int>*,
+                              std::vector<std::uint64_t>*, std::vector<double>*, Text>;
+
+  std::string flags;  // "-n,--iters"; "--shuffle,!--no-shuffle": both ways; "FILE": a word without a flag
+  Target value;
+  std::string help;
+  Check check = nullptr;                // of each number or word
+  std::vector<std::string> needs{};     // flags of options before this one
+  std::vector<std::string> excludes{};  // likewise. Those that this command does not have are left out
+  const char* environment = nullptr;    // the variable that is read without the flag
+  bool required = false;
+  bool word_may_miss = false;  // the flag alone is allowed, and sets an empty text
+};
+
+// What to do after a command line was parsed: go on if `run`, else print the texts and exit with the code.
+struct Parsed {
+  bool run = false;
+  bool is_usage_error = false;
+  std::string out, err;
+};
+
+class OptionParser {
+ public:
+  // name: of the program, in errors and in the help. what: what it does, for the help; lines that begin with
+  // blanks stay as they are.
+  OptionParser(std::string name, std::string what);
+  OptionParser(const OptionParser&) = delete;
+  OptionParser& operator=(const OptionParser&) = delete;
+  ~OptionParser();
+
+  // The options that follow are listed under this title.
+  void group(std::string title);
+  // Variables must live until parse() has returned, or read() if the option is a Text.
+  void add(Option option);
+  // A subcommand, whose options may stand in a section of this name in a file, too.
+  OptionParser& command(std::string name, std::string what);
+  // What follows the options belongs to another program: rest().
+  void take_program();
+
+  // Reads the words, not yet the texts. Does not throw, print or exit. version: what --version prints.
+  Parsed parse(int argc, const char* const* argv, const std::string& version);
+  // Reads the texts in the order in which they were added. An error begins with the flag.
+  Status read() const;
+
+  const std::string& name() const;
+
+  // After parse(). was_given: on the command line or in a file. Of a command: whether it was chosen.
+  bool was_given(const std::string& flag) const;
+  bool was_chosen() const;
+  const std::vector<std::string>& rest() const;
+  // For what this interface lacks. describe() adds a line to the help.
+  CLI::App& app();
+  void describe(std::string left, std::string help);
+
+ private:
+  struct Parts;
+  OptionParser(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace mq
