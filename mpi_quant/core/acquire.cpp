@@ -202,7 +202,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
 
 // Finds the residuals of several vectors, and what the memory rule has to know of each of them.
 Status RunningCall::place_vectors() {
-  MQ_TRY(refuse_group(decision_.method));
+  MQ_TRY(refuse_group(*call_.group, decision_.method));
   const GroupCall& group = *call_.group;
   Reduction& reduction = reduction_;
   const kernels::MemoryRule& rule = *reduction.memory.rule;

@@ -9,9 +9,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/in_flight.hpp"
-#include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/registry.hpp"
-#include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
@@ -54,10 +52,11 @@ Outcome without_messages(const Request& request, Status local_error) {
 }
 
 // Runs the blocking call of a communicator that acquire(run, local_error) prepares. The caller has the turn.
-// local_error: why this rank cannot take part, as far as it is known.
+// decision: whether it is by a scheme. local_error: why this rank cannot take part, as far as it is known.
 template <class Acquire>
-Outcome run_blocking(CommState& state, const Request& request, Status local_error, const Acquire& acquire) {
-  RunningCall* run = nullptr;  // null: the ranks cannot exchange messages
+Outcome run_blocking(CommState& state, const Request& request, const Decision& decision, Status local_error,
+                     const Acquire& acquire) {
+  CallRun* run = nullptr;  // null: the ranks cannot exchange messages
   {
     const std::scoped_lock lock(state.mutex);
     state.stats.calls += !request.options.is_part;
@@ -67,7 +66,7 @@ Outcome run_blocking(CommState& state, const Request& request, Status local_erro
     if (!active.ok()) return failed(active.status());
     if (!*active && from_program) return left_to_mpi(Reason::no_communicator);
     if (*active) {
-      run = &blocking_run(state);
+      run = &blocking_runs(state).of(decision);
       acquire(*run, std::move(local_error));
       run->start();
     }
@@ -91,13 +90,6 @@ CallKey call_key_of(const Situation& s, std::string_view comm_name) {
   return call_key;
 }
 
-Outcome run_scheme(CommState& state, const Request& request, const Decision& decision) {
-  for (const SchemeEntry* entry = SchemeEntry::first(); entry != nullptr; entry = entry->next())
-    if (entry->name == decision.method.scheme->name) return entry->run(state, request, decision);
-  return failed(
-      {Code::bad_argument, "this library has no scheme " + std::string(decision.method.scheme->name)});
-}
-
 Decision agreed_exact(Reason why) {
   Decision decision;
   decision.leave_to_mpi(why);
@@ -107,8 +99,8 @@ Decision agreed_exact(Reason why) {
 
 // MPI could only sum the vectors of a group one by one. Ranks with different vectors would then wait for each
 // other for ever, so such a call needs an agreement, or is an error on all ranks.
-Status group_needs(const char* what) {
-  return {Code::bad_argument, std::string("MPIQ_Allreduce_group needs ") + what};
+Status group_needs(const GroupCall& group, const char* what) {
+  return {Code::bad_argument, std::string(group.function) + " needs " + what};
 }
 
 // The rule that would decide on several ranks, as far as one rank can tell: nobody counts its calls, so each
@@ -125,13 +117,13 @@ Status check_rule_of_group(const Request& request, Situation& s) {
   const Rule* const rule = rules.ok() ? rules->rule_for(call_key_of(s, name)) : nullptr;
   const bool compresses = rule != nullptr && rule->method.codec != nullptr && !rule->method.chooses() &&
                           rule->method.scheme == nullptr;
-  return compresses ? refuse_group(rule->method) : Status{};
+  return compresses ? refuse_group(*request.call.group, rule->method) : Status{};
 }
 
 // The error of this rank, where the library must not act. Other ranks may not know that.
-Status refuse_outside(MPI_Comm comm) {
-  Status why = group_needs("MPI between MPI_Init and MPI_Finalize");
-  return had_state(comm) ? why : CommState::decline(comm, why);
+Status refuse_outside(const Call& call) {
+  Status why = group_needs(*call.group, "MPI between MPI_Init and MPI_Finalize");
+  return had_state(call.comm) ? why : CommState::decline(call.comm, why);
 }
 
 }  // namespace
@@ -142,7 +134,7 @@ Result<Decided> decide_requested(const Request& request) {
   if (const auto why = why_exact(Knowledge::ranks, s)) {
     // The two sides would have to agree on the vectors.
     if (*why == Reason::inter && request.call.group != nullptr)
-      return Status{Code::bad_argument, "MPIQ_Allreduce_group: comm is an intercommunicator"};
+      return bad_argument(std::string(request.call.group->function) + ": comm is an intercommunicator");
     // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
     // others wait.
     if (*why == Reason::alone && request.options.local_error.ok()) {
@@ -154,13 +146,13 @@ Result<Decided> decide_requested(const Request& request) {
   const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
   if (!found.ok()) return found.status();
   const bool is_group = request.call.group != nullptr;
-  if (*found == nullptr && is_group) return refuse_outside(request.call.comm);
+  if (*found == nullptr && is_group) return refuse_outside(request.call);
   if (*found == nullptr) return Decided{nullptr, agreed_exact(Reason::outside)};
   CommState& state = **found;
   const std::scoped_lock lock(state.mutex);
   // The ranks cannot read each other's messages.
   if (state.stats.exact_mode == MPIQ_EXACT_VERSION) {
-    if (is_group) return group_needs("ranks that run the same version of mpi_quant");
+    if (is_group) return group_needs(*request.call.group, "ranks that run the same version of mpi_quant");
     return Decided{nullptr, agreed_exact(Reason::version)};
   }
   Decided decided{state.shared_from_this(), {}};
@@ -193,13 +185,7 @@ Outcome requested_call(const Request& request) noexcept {
     const Decision& decision = decided->decision;
     const Status& local_error = request.options.local_error;
     if (decision.is_agreed) return local_error.ok() ? left_to_mpi(decision.reason) : failed(local_error);
-    CommState& state = *decided->state;
-    if (decision.method.scheme != nullptr) {
-      Outcome outcome = run_scheme(state, request, decision);
-      if (outcome.status.ok() && outcome.delivered) outcome.status = divide_result(request.call);
-      return outcome;
-    }
-    return agree_and_run(state, request, decision, local_error);
+    return agree_and_run(*decided->state, request, decision, local_error);
   });
 }
 
@@ -213,8 +199,8 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
     MQ_TRY(check_arguments(request.call, element, false));
     return judge.prepare(state, decision.chosen, request.call, *element);
   };
-  Outcome outcome = run_blocking(state, request, is_crowded ? turn->local_error() : local_error,
-                                 [&](RunningCall& run, Status error) {
+  Outcome outcome = run_blocking(state, request, decision, is_crowded ? turn->local_error() : local_error,
+                                 [&](CallRun& run, Status error) {
                                    Decision made = is_crowded ? decision.without_key() : decision;
                                    if (error.ok() && decision.chosen.choice.judged) error = prepare_judge();
                                    if (error.code() == Code::no_memory && decision.chosen.choice.judged) {
@@ -228,26 +214,14 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
   return judge.judge(state, decision.chosen, request.call, std::move(outcome));
 }
 
-Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
-                    Status local_error, std::uint64_t& calls) {
-  if (Status crowded = turn.local_error(); !crowded.ok()) local_error = std::move(crowded);
-  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](RunningCall& run, Status error) {
-    run.prepare_meeting(signature, std::move(error), calls);
-  });
-  if (outcome.delivered) calls = blocking_run(state).agreed_maxima().calls;
-  return outcome;
-}
-
-Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method, Status local_error) {
+Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method) {
   Request request{.call = call};
-  request.call.divisor = 1;  // the whole is divided
   request.options.method = method;
   request.options.is_part = true;
   Decision decision;
   decision.method = method;
-  return run_blocking(state, request, std::move(local_error), [&](RunningCall& run, Status error) {
-    run.prepare(request, decision, std::move(error));
-  });
+  return run_blocking(state, request, decision, {},
+                      [&](CallRun& run, Status error) { run.prepare(request, decision, std::move(error)); });
 }
 
 // Decides by what all ranks know. True if MPI reduces.
@@ -348,7 +322,8 @@ Outcome ProgramCall::run() noexcept {
 Outcome ProgramCall::run_decided() {
   std::optional<Turn> turn(std::in_place, *state_);
   std::optional<MPIQ_Stats> before;
-  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](RunningCall& run, Status error) {
+  // decision_ is not made yet. It never is a scheme: a program states no matrix.
+  Outcome outcome = run_blocking(*state_, request_, {}, turn->local_error(), [&](CallRun& run, Status error) {
     before = state_->stats;
     if (error.ok()) error = decide_here(true);
     run.prepare(request_, decision_, std::move(error));

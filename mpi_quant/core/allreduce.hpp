@@ -19,6 +19,7 @@
 #include "mpi_quant/core/answer.hpp"
 #include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/decide.hpp"
+#include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/unmodified.hpp"
 
 namespace mq {
@@ -35,6 +36,10 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
                       const Status& local_error);
 // All stages of a blocking function of this library before the answer.
 Outcome requested_call(const Request& request) noexcept;
+
+// One call of another function of this library, such as MPIQ_Factors_allreduce, which is counted by itself.
+// The ranks have agreed on that function, and it has the turn. method: a codec.
+Outcome run_part(CommState& state, const Turn& turn, const Call& call, const Method& method);
 
 // What a call sent, and how long its parts took.
 struct Work {

@@ -12,10 +12,10 @@ namespace mq {
 namespace {
 
 struct BlockingCalls final : Extension {
-  explicit BlockingCalls(CommState& state) : run(state, RunningCall::Exact::by_caller) {}
+  explicit BlockingCalls(CommState& state) : runs(state, RunningCall::Exact::by_caller) {}
   void forget(const char*) noexcept override {}  // a run holds a key during its call only
 
-  RunningCall run;
+  Runs runs;
 };
 
 const ExtensionKind kind_of_blocking([](CommState& state) -> std::unique_ptr<Extension> {
@@ -26,7 +26,7 @@ const ExtensionKind kind_of_blocking([](CommState& state) -> std::unique_ptr<Ext
 // rank makes another kind of call, all ranks get an error, and none hangs.
 Status meet(CommState& state, std::string_view what) {
   const InLibrary in_library;
-  RunningCall& run = blocking_run(state);
+  RunningCall& run = blocking_runs(state).one;
   run.prepare_meeting(signature_of_function(what), {});
   run.start();
   while (!run.done())
@@ -36,8 +36,8 @@ Status meet(CommState& state, std::string_view what) {
 
 }  // namespace
 
-RunningCall& blocking_run(CommState& state) {
-  return static_cast<BlockingCalls&>(state.extension(kind_of_blocking)).run;
+Runs& blocking_runs(CommState& state) {
+  return static_cast<BlockingCalls&>(state.extension(kind_of_blocking)).runs;
 }
 
 Result<bool> activate(CommState& state, MPI_Comm user_comm, Use use) {

@@ -2,20 +2,23 @@
 
 namespace mq {
 
-int CallOrder::enter(const QueuePosition& position, std::uint32_t number) {
-  if (number != entered_ || number - oldest_ >= kWindows) return -1;
+bool CallOrder::enter(QueuePosition& position) {
+  if (position.number != entered_ || position.number - oldest_ >= kWindows) return false;
   ++entered_;
-  window_[number % kWindows] = &position;
-  return static_cast<int>(number % kWindows);
+  position.window = static_cast<int>(position.number % kWindows);
+  window_[position.number % kWindows] = &position;
+  return true;
 }
 
-void CallOrder::leave(std::uint32_t number) {
-  window_[number % kWindows] = nullptr;
+void CallOrder::leave(QueuePosition& position) {
+  if (position.window < 0) return;
+  position.window = -1;
+  window_[position.number % kWindows] = nullptr;
   while (oldest_ != entered_ && window_[oldest_ % kWindows] == nullptr) ++oldest_;
 }
 
-bool CallOrder::may_reduce(std::uint32_t number) const {
-  for (std::uint32_t i = oldest_; i != number; ++i)
+bool CallOrder::may_reduce(const QueuePosition& position) const {
+  for (std::uint32_t i = oldest_; i != position.number; ++i)
     if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn) return false;
   return true;
 }

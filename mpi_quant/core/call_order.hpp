@@ -11,8 +11,10 @@
 
 namespace mq {
 
-// What other calls need to know about a call in flight.
+// The place of a call in the order.
 struct QueuePosition {
+  std::uint32_t number = 0;
+  int window = -1;  // of tags; -1: the call has not entered, or has left
   // True if no later call has to wait for this one before it enters a collective function of MPI. All ranks
   // must enter those in the order of the calls.
   bool past_turn = false;
@@ -24,13 +26,13 @@ class CallOrder {
   static constexpr int kTagsPerWindow = 1000;
   static_assert(4 * kMaxTags < kTagsPerWindow);  // the last tag of a window is the agreement's
 
-  // Gives a number to the next call that starts.
-  std::uint32_t next_number() { return started_++; }
-  // The window of a call, or -1 if it has to wait. position must stay where it is until leave().
-  int enter(const QueuePosition& position, std::uint32_t number);
-  void leave(std::uint32_t number);
+  // The position of the next call that starts.
+  QueuePosition next() { return {started_++}; }
+  // Gives the call a window. False if it has to wait. position must stay where it is until leave().
+  bool enter(QueuePosition& position);
+  void leave(QueuePosition& position);  // does nothing if the call has not entered
   // True once all calls before this one have left or gone past their turn.
-  bool may_reduce(std::uint32_t number) const;
+  bool may_reduce(const QueuePosition& position) const;
 
  private:
   std::array<const QueuePosition*, kWindows> window_{};  // by number modulo kWindows; null: it has left

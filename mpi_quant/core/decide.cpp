@@ -40,10 +40,10 @@ bool no_rule_compresses(const Situation& s) {
 }
 
 // True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer
-// elements than the matrix. It cannot serve requests, calls of unmodified programs and half types.
+// elements than the matrix. It cannot serve calls of unmodified programs and half types.
 bool suits_low_rank(const Situation& s, const Method& method) {
   const MatrixShape& matrix = s.options->matrix;
-  if (s.program != nullptr || !s.is_blocking || s.call.collective != Collective::allreduce) return false;
+  if (s.program != nullptr || s.call.collective != Collective::allreduce) return false;
   if (s.options->key.empty() || is_half(s)) return false;
   if (!matrix.is_given() || matrix.ld != matrix.rows) return false;
   const auto rank = static_cast<std::int64_t>(method.scheme_params.value[0]);

@@ -16,26 +16,26 @@
 namespace mq {
 namespace {
 
-Status bad_group_info(const std::string& what) {
-  return {Code::bad_info, "MPIQ_Allreduce_group: info " + what};
+Status bad_group_info(const GroupCall& group, const std::string& what) {
+  return {Code::bad_info, group.function + (": info " + what)};
 }
 
 // The keys that say something of one vector, or of a vector in GPU memory.
-Status refuse_keys(MPI_Info info) {
-  return for_each_key(info, [](const char* key, const char*) -> Status {
+Status refuse_keys(const GroupCall& group, MPI_Info info) {
+  return for_each_key(info, [&](const char* key, const char*) -> Status {
     const std::string_view name = key;
     if (name == "mpiq_method" || name == "mpiq_op" || name == "mpiq_seed") return {};
-    if (name == "mpiq_key") return bad_group_info("mpiq_key is of one vector: give keys");
+    if (name == "mpiq_key") return bad_group_info(group, "mpiq_key is of one vector: give keys");
     const bool is_of_gpu = name == "mpiq_stream" || name == "mpiq_stream_ordered";
-    return bad_group_info(std::string(name) +
-                          (is_of_gpu ? " is of a vector in GPU memory" : " is of one vector"));
+    return bad_group_info(
+        group, std::string(name) + (is_of_gpu ? " is of a vector in GPU memory" : " is of one vector"));
   });
 }
 
-Status refuse_method(const Method& method) {
-  if (method.chooses()) return bad_group_info("mpiq_method: auto serves single vectors");
-  if (method.scheme != nullptr) return bad_group_info("mpiq_method: lowrank serves single vectors");
-  return method.exact() ? Status{} : refuse_group(method);
+Status refuse_method(const GroupCall& group, const Method& method) {
+  if (method.chooses()) return bad_group_info(group, "mpiq_method: auto serves single vectors");
+  if (method.scheme != nullptr) return bad_group_info(group, "mpiq_method: lowrank serves single vectors");
+  return method.exact() ? Status{} : refuse_group(group, method);
 }
 
 Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
@@ -44,6 +44,7 @@ Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op
   request.is_blocking = is_blocking;
   Status made = guarded_status([&]() -> Status {
     const auto group = std::make_shared<GroupCall>();
+    if (!is_blocking) group->function = "MPIQ_Iallreduce_group";
     request.call = group_call(given, datatype, op, comm, *group);
     request.group = group;
     return group->error;
@@ -52,8 +53,8 @@ Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op
   options = read_options(info, request.call.count);
   if (made.ok() && options.local_error.ok()) {
     made = guarded_status([&]() -> Status {
-      MQ_TRY(refuse_keys(info));
-      return options.method ? refuse_method(*options.method) : Status{};
+      MQ_TRY(refuse_keys(*request.group, info));
+      return options.method ? refuse_method(*request.group, *options.method) : Status{};
     });
   }
   if (!made.ok()) {

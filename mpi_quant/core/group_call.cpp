@@ -14,15 +14,17 @@ namespace {
 
 constexpr MPI_Count kMostReals = MPI_Count{1} << 58;
 
-Status bad_group(std::string text) { return {Code::bad_argument, "MPIQ_Allreduce_group: " + text}; }
+Status bad_group(const GroupCall& group, const std::string& text) {
+  return {Code::bad_argument, group.function + (": " + text)};
+}
 std::string number(const char* array, std::size_t i) {
   return std::string(array) + "[" + std::to_string(i) + "]";
 }
 
 Status add_vectors(const GroupArguments& given, GroupCall& group) {
-  if (given.n < 0) return bad_group("n " + std::to_string(given.n) + " is negative");
-  if (given.n > 0 && given.recvbufs == nullptr) return bad_group("recvbufs is NULL");
-  if (given.n > 0 && given.counts == nullptr) return bad_group("counts is NULL");
+  if (given.n < 0) return bad_group(group, "n " + std::to_string(given.n) + " is negative");
+  if (given.n > 0 && given.recvbufs == nullptr) return bad_group(group, "recvbufs is NULL");
+  if (given.n > 0 && given.counts == nullptr) return bad_group(group, "counts is NULL");
   const auto n = static_cast<std::size_t>(given.n);
   const auto each = static_cast<MPI_Count>(group.each);
   MPI_Count total = 0;
@@ -32,16 +34,18 @@ Status add_vectors(const GroupArguments& given, GroupCall& group) {
   group.ends.reserve(n);
   for (std::size_t i = 0; i < n; ++i) {
     const MPI_Count count = given.counts[i];
-    if (count < 0) return bad_group(number("counts", i) + " " + std::to_string(count) + " is negative");
+    if (count < 0)
+      return bad_group(group, number("counts", i) + " " + std::to_string(count) + " is negative");
     if (count > (kMostReals - total) / each)
-      return bad_group("the vectors have more than 2^58 elements together");
+      return bad_group(group, "the vectors have more than 2^58 elements together");
     total += count * each;
     counts.add(static_cast<std::int64_t>(count * each));
     Key key;
     if (group.has_keys) {
       const std::string_view text = given.keys[i] != nullptr ? given.keys[i] : "";
       if (text.empty() || text.size() > Key::kMax)
-        return bad_group(number("keys", i) + " \"" + std::string(text) + "\" is not 1 to 63 characters");
+        return bad_group(group,
+                         number("keys", i) + " \"" + std::string(text) + "\" is not 1 to 63 characters");
       key = Key(text);
       keys.add(hash_of(text));
     }
@@ -80,7 +84,7 @@ Status check_keys(const GroupCall& group) {
   std::sort(keys.begin(), keys.end());
   const auto same = std::adjacent_find(keys.begin(), keys.end());
   return same == keys.end() ? Status{}
-                            : bad_group("key \"" + std::string(*same) + "\" is that of two vectors");
+                            : bad_group(group, "key \"" + std::string(*same) + "\" is that of two vectors");
 }
 
 }  // namespace
@@ -112,14 +116,15 @@ Status check_group(const Call& call, std::optional<kernels::Element> element) {
   for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
     const GroupCall::Vector& vector = call.group->vectors[i];
     if (vector.n == 0) continue;
-    if (vector.sendbuf == nullptr) return bad_group(number("sendbufs", i) + " is NULL");
-    if (vector.recvbuf == nullptr) return bad_group(number("recvbufs", i) + " is NULL");
-    if (vector.recvbuf == MPI_IN_PLACE) return bad_group(number("recvbufs", i) + " is MPI_IN_PLACE");
+    if (vector.sendbuf == nullptr) return bad_group(*call.group, number("sendbufs", i) + " is NULL");
+    if (vector.recvbuf == nullptr) return bad_group(*call.group, number("recvbufs", i) + " is NULL");
+    if (vector.recvbuf == MPI_IN_PLACE)
+      return bad_group(*call.group, number("recvbufs", i) + " is MPI_IN_PLACE");
     if (!element) continue;
     for (const void* const p : {vector.input(), static_cast<const void*>(vector.recvbuf)}) {
       const Result<bool> there = is_on_device(p);
       if (!there.ok()) return there.status();
-      if (*there) return bad_group("vector " + std::to_string(i) + " is not in host memory");
+      if (*there) return bad_group(*call.group, "vector " + std::to_string(i) + " is not in host memory");
     }
     const auto place = [&](const void* p, bool is_result) {
       const auto begin = reinterpret_cast<std::uintptr_t>(p);
@@ -128,16 +133,17 @@ Status check_group(const Call& call, std::optional<kernels::Element> element) {
     if (vector.sendbuf != MPI_IN_PLACE) place(vector.sendbuf, false);
     place(vector.recvbuf, true);
   }
-  if (is_shared(places)) return bad_group("a result shares memory with another vector");
+  if (is_shared(places)) return bad_group(*call.group, "a result shares memory with another vector");
   return call.group->has_keys ? check_keys(*call.group) : Status{};
 }
 
-Status refuse_group(const Method& method) {
+Status refuse_group(const GroupCall& group, const Method& method) {
   if (method.codec->measures(method.params) != kernels::Measures::nothing)
-    return bad_group(std::string(method.codec->name) +
-                     " with these parameters measures a vector before each call");
+    return bad_group(
+        group, std::string(method.codec->name) + " with these parameters measures a vector before each call");
   if (method.memory_rule().keeps_estimates)
-    return bad_group("memory=" + std::string(method.memory_rule().name) + " keeps estimates of one vector");
+    return bad_group(group,
+                     "memory=" + std::string(method.memory_rule().name) + " keeps estimates of one vector");
   return {};
 }
 

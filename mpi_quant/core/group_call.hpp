@@ -36,6 +36,7 @@ struct GroupCall {
     Key key;        // empty: no feedback
     const void* input() const { return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf; }
   };
+  const char* function = "MPIQ_Allreduce_group";  // whose errors these are
   std::vector<Vector> vectors;
   std::vector<std::size_t> ends;  // by vector: it ends before this real of all vectors, one after the other
   std::size_t each = 1;           // reals of an element of the caller's type
@@ -57,6 +58,6 @@ Call call_of(const Call& call, std::size_t vector);
 Status check_group(const Call& call, std::optional<kernels::Element> element);
 // What a method cannot do for several vectors: what a codec or a rule measures of a whole vector before a
 // call belongs to one vector.
-Status refuse_group(const Method& method);
+Status refuse_group(const GroupCall& group, const Method& method);
 
 }  // namespace mq

@@ -23,7 +23,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
     const std::scoped_lock lock(state_->mutex);
     if (state_->channel.is_open()) {
       MQ_TRY(state_->broken);
-      run = &blocking_run(*state_);
+      run = &blocking_runs(*state_).one;
       run->prepare_meeting(signature_of_function(function), turn_->local_error());
       run->start();
     }

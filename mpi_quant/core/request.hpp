@@ -82,7 +82,7 @@ struct CallOptions {
   bool is_mean = false;               // the caller asks for the mean: see mean.hpp
   bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
   Status local_error;  // why this rank cannot take part; all ranks learn of it
-  bool is_part = false;  // of a call that is counted by itself (scheme.hpp): adds bytes and messages only
+  bool is_part = false;  // of a call that is counted by itself: adds bytes and messages only
 };
 
 // An unmodified program. The functions tell what only this rank knows of the call that its thread makes now.

@@ -14,7 +14,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/mean.hpp"
-#include "mpi_quant/core/running_call.hpp"
+#include "mpi_quant/core/scheme_run.hpp"
 #include "mpi_quant/core/shared_time.hpp"
 #include "mpi_quant/core/spare_runs.hpp"
 #include "mpi_quant/core/turn.hpp"
@@ -59,9 +59,9 @@ class AllreduceRun final : public Startable {
   explicit AllreduceRun(const MPIQ_Request_object& request)
       : request_(request),
         bytes_(bytes_of(request.request.call)),
-        owned_(request.persistent ? std::make_unique<RunningCall>(*request.state, RunningCall::Exact::here)
+        owned_(request.persistent ? std::make_unique<Runs>(*request.state, RunningCall::Exact::here)
                                   : spare_runs(*request.state).take(*request.state, bytes_)),
-        run_(*owned_) {}
+        run_(owned_->of(request.decision)) {}
   ~AllreduceRun() override {
     const std::scoped_lock lock(request_.state->mutex);
     if (request_.persistent)
@@ -93,8 +93,8 @@ class AllreduceRun final : public Startable {
 
   const MPIQ_Request_object& request_;
   const std::size_t bytes_;
-  std::unique_ptr<RunningCall> owned_;
-  RunningCall& run_;
+  std::unique_ptr<Runs> owned_;
+  CallRun& run_;
 };
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
@@ -166,8 +166,10 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
   return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
-// Several vectors without a state are those of one rank, which waits for nobody.
+// Several vectors without a state are those of one rank, which waits for nobody, or the communicator is none.
 Status sum_alone(const Call& call) {
+  int size = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_size(call.comm, &size), "MPI_Comm_size"));
   for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
     const Call one = call_of(call, i);
     if (one.count > 0) MQ_TRY(mpi_status(exact_call(one, element_of(one.datatype)), "MPI_Allreduce"));

@@ -14,29 +14,36 @@
 #include "mpi_quant/core/real_mpi.hpp"
 
 namespace mq {
-namespace {
-
-Status abandoned() noexcept {
-  return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
-}
-
-}  // namespace
 
 RunningCall::RunningCall(CommState& state, Exact exact)
     : state_(state), exact_(exact), vectors_(state.scratch.devices) {}
 
 RunningCall::~RunningCall() { state_.scratch.host_bytes -= held_bytes_; }
 
+Status RunningCall::abandoned() noexcept {
+  return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
+}
+
 void RunningCall::start() noexcept {
-  signature_.sequence = state_.order.next_number();
+  own_position_ = state_.order.next();
+  begin(own_position_);
+}
+
+// A part has a signature of its own, so a rank that is in another part by mistake gets an error.
+void RunningCall::start_part(QueuePosition& position, std::uint32_t part) noexcept {
+  signature_.params_hash ^= mixed(part);  // mixed(0) is 0
+  begin(position);
+}
+
+void RunningCall::begin(QueuePosition& position) noexcept {
+  position_ = &position;
+  signature_.sequence = position.number;
   reduction_.call = hash_of(signature_);
   for_each_entry([&](Residuals::Entry& entry) {
     ++entry.users;
     maxima_.calls = std::max(maxima_.calls, entry.calls);
   });
   stage_ = Stage::queued;
-  position_ = {};
-  entered_ = false;
   (void)advance();
 }
 
@@ -84,12 +91,10 @@ Status RunningCall::step(bool& moved) {
 
 Status RunningCall::enter(bool& moved) {
   MQ_TRY(state_.broken);
-  const int window = state_.order.enter(position_, signature_.sequence);
-  if (window < 0) return {};
+  if (position_->window < 0 && !state_.order.enter(*position_)) return {};
   moved = true;
-  entered_ = true;
   stage_ = Stage::agreeing;
-  reduction_.first_tag = state_.channel.first_tag(window);
+  reduction_.first_tag = state_.channel.first_tag(position_->window);
   return agreement_.start(state_.channel.comm(), signature_, maxima_,
                           reduction_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
@@ -126,7 +131,7 @@ Status RunningCall::agreed(bool& moved) {
   } else {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
-    position_.past_turn = true;
+    position_->past_turn = true;
     bool sends = true;
     Status settled = settle_estimates(reduction_, vectors_, entry_, agreement_.summary().maxima, sends);
     if (sends) MQ_TRY(execution_.start(state_.channel.comm()));
@@ -205,16 +210,16 @@ bool RunningCall::exact_sums_are_over() {
 }
 
 Status RunningCall::take_turn(bool& moved) {
-  if (!state_.order.may_reduce(signature_.sequence)) return {};
+  if (!state_.order.may_reduce(*position_)) return {};
   MQ_TRY(start_exact_sums());
   stage_ = Stage::reducing;
-  position_.past_turn = true;
+  position_->past_turn = true;
   moved = true;
   return {};
 }
 
 void RunningCall::finish(Status status, bool delivered) {
-  if (entered_) state_.order.leave(signature_.sequence);
+  if (position_ == &own_position_) state_.order.leave(own_position_);
   MPIQ_Stats& stats = state_.stats;
   if (stage_ == Stage::running) {
     add(stats, tally_);

@@ -39,9 +39,25 @@ class CommState;
 // memory.
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
 
-// The object must stay where it is from start() to done(), and for ever once the communicator is broken. Two
-// threads must not call it at once: see CommState::mutex.
-class RunningCall final : public InFlight {
+// A call of the library's functions, by one reduction (RunningCall) or by several (SchemeRun). The object
+// must stay where it is from start() to done(), and for ever once the communicator is broken. Two threads
+// must not call it at once: see CommState::mutex.
+class CallRun : public InFlight {
+ public:
+  // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
+  // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks
+  // have agreed.
+  virtual void prepare(const Request& request, const Decision& decision, Status local_error,
+                       bool rehearsal = false) noexcept = 0;
+  virtual void start() noexcept = 0;
+  // Of a call that is done.
+  virtual const Outcome& outcome() const = 0;
+  // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
+  // each rank's progress would decide whether a call finds its key free.
+  virtual void release() noexcept = 0;
+};
+
+class RunningCall final : public CallRun {
  public:
   enum class Exact {
     by_caller,  // an exact call ends without a result, and the caller lets MPI reduce: for blocking calls
@@ -53,27 +69,30 @@ class RunningCall final : public InFlight {
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
-  // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
-  // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks
-  // have agreed.
   void prepare(const Request& request, const Decision& decision, Status local_error,
-               bool rehearsal = false) noexcept;
+               bool rehearsal = false) noexcept override;
   // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all
   // ranks have agreed on this signature. local_error: why this rank cannot take part. calls: Maxima::calls.
   void prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls = 0) noexcept;
-  void start() noexcept;
+  // Why this rank cannot take part in the call that is prepared.
+  const Status& local_error() const { return local_error_; }
+  void start() noexcept override;
+  // Starts part number `part` of a call of several, 0 for the first. The parts have one number and one window
+  // of tags, which the first part enters and the caller leaves. MPI keeps the messages of one part before
+  // those of the next, because a rank posts the receives of a part after it has completed those of the one
+  // before.
+  void start_part(QueuePosition& position, std::uint32_t part) noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
   // Nobody will complete the call. It goes on for the other ranks, but no longer uses the caller's vectors
   // where it can avoid it, and ends in an error on all ranks.
   void abandon() noexcept override;
-  const Outcome& outcome() const { return outcome_; }
+  static Status abandoned() noexcept;  // the error of such a call
+  const Outcome& outcome() const override { return outcome_; }
   // As it is now: later stages may have changed it.
   const Decision& decision() const { return decision_; }
   const Maxima& agreed_maxima() const { return agreement_.summary().maxima; }
-  // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
-  // each rank's progress would decide whether a call finds its key free.
-  void release() noexcept;
+  void release() noexcept override;
   // Gives what it has on a GPU to other calls, until the next one. For a run that is over.
   void rest() noexcept;
   CommState& state() const override { return state_; }
@@ -108,6 +127,7 @@ class RunningCall final : public InFlight {
   }
   void sign(std::optional<kernels::Element> element);
   void sign_method();
+  void begin(QueuePosition& position) noexcept;
   Status step(bool& moved);
   Status enter(bool& moved);
   Status agreed(bool& moved);
@@ -125,9 +145,10 @@ class RunningCall final : public InFlight {
   CommState& state_;
   const Exact exact_;
   Stage stage_ = Stage::idle;
-  QueuePosition position_;
+  QueuePosition own_position_;
+  QueuePosition* position_ = &own_position_;  // of a part: that of the call
   bool abandoned_ = false;
-  bool rehearsal_ = false, entered_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
+  bool rehearsal_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
   Call call_{};
   Decision decision_;
   std::string gather_name_;  // of the residual, if nothing is added up

@@ -1,35 +1,46 @@
-// What the core and the schemes give each other. A scheme reduces one call by several ordinary ones, its
-// parts. It holds the turn of the communicator from its agreement to its end, so that no other call comes
-// between.
+// What the core and the schemes give each other. A scheme makes one call by several reductions, its parts.
+// It says what the parts are and what this rank computes between them. SchemeRun starts and advances them.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 
-#include "mpi_quant/core/answer.hpp"
 #include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/listed.hpp"
-#include "mpi_quant/core/turn.hpp"
-#include "mpi_quant/engine/frame.hpp"
 
 namespace mq {
 
-// Reduces a call by the scheme of its method, but for the answer.
-using SchemeRunner = Outcome (*)(CommState& state, const Request& request, const Decision& decision);
-struct SchemeEntry : Listed<SchemeEntry> {
-  SchemeEntry(std::string_view n, SchemeRunner f) noexcept : name(n), run(f) {}
-  std::string_view name;  // of the scheme in policies
-  SchemeRunner run;
+// The steps of one scheme, for one call at a time. They are kept for the next call. The mutex of the
+// communicator's state is held in all of them.
+class SchemeSteps {
+ public:
+  virtual ~SchemeSteps() = default;
+  // Gets all that can be missing on one rank alone. Allocates only what no earlier call needed. May throw
+  // std::bad_alloc. call: an allreduce of floats or doubles. decision: with the key and the method, whose
+  // scheme this is.
+  virtual Status prepare(const Call& call, const MatrixShape& matrix, const Decision& decision) = 0;
+  // How many calls this rank's residual has served. Valid after prepare(), as parts() is.
+  virtual std::uint64_t calls() const = 0;
+  // The parts that each call has, if next() does not return another one. Each is a sum by MPI_SUM.
+  virtual std::span<const Call> parts() const = 0;
+  // All ranks have agreed on the call. calls: the greatest of all ranks. Computes what the first part sums.
+  virtual void begin(std::uint64_t calls) noexcept = 0;
+  // A part has succeeded on this rank. Computes what follows from its sum, and returns the next part: that of
+  // parts(), or another one if all ranks see in the sum that they need it. Null: the result is there.
+  virtual const Call* next() noexcept = 0;
+  // The last part has failed on this rank, and may have succeeded on others, which then have a result.
+  virtual void lose() noexcept = 0;
+  // The end of the call, whatever became of it. Also if prepare() was not called.
+  virtual void release(const Key& key, bool has_failed) noexcept = 0;
 };
 
-// The agreement of a call by a scheme. Delivered if all ranks bring this signature and none has a local
-// error. Not delivered and no error if MPI has no communicator left for the library, and MPI may reduce
-// instead.
-// calls: that this rank's residual of the call's key has served. It becomes the greatest of all ranks.
-Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
-                    Status local_error, std::uint64_t& calls);
-// One part. The turn shows that the scheme has been opened. An error that comes with `ran` is this rank's
-// alone: the rank has to bring it as the local error of the next part, so that the others do not wait for it.
-Outcome run_part(CommState& state, const Turn& turn, const Call& call, const Method& method,
-                 Status local_error);
+struct SchemeEntry : Listed<SchemeEntry> {
+  using Make = std::unique_ptr<SchemeSteps> (*)(CommState& state);
+  SchemeEntry(std::string_view n, Make f) noexcept : name(n), make(f) {}
+  std::string_view name;  // of the scheme in policies
+  Make make;              // may throw std::bad_alloc
+};
 
 }  // namespace mq

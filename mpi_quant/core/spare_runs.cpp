@@ -21,24 +21,24 @@ std::size_t size_of(std::size_t bytes) { return static_cast<std::size_t>(std::bi
 
 }  // namespace
 
-std::unique_ptr<RunningCall> SpareRuns::take(CommState& state, std::size_t bytes) {
+std::unique_ptr<Runs> SpareRuns::take(CommState& state, std::size_t bytes) {
   Size& size = sizes_[size_of(bytes)];
   if (size.spare.empty()) {
     size.spare.reserve(size.runs + 1);
-    auto run = std::make_unique<RunningCall>(state, RunningCall::Exact::here);
+    auto run = std::make_unique<Runs>(state, RunningCall::Exact::here);
     ++size.runs;
     ++runs_;
     size.unused = 0;
     return run;
   }
-  std::unique_ptr<RunningCall> run = std::move(size.spare.back());
+  std::unique_ptr<Runs> run = std::move(size.spare.back());
   size.spare.pop_back();
   size.unused = std::min(size.unused, size.spare.size());
   return run;
 }
 
-void SpareRuns::give_back(std::unique_ptr<RunningCall> run, std::size_t bytes) noexcept {
-  run->rest();
+void SpareRuns::give_back(std::unique_ptr<Runs> run, std::size_t bytes) noexcept {
+  run->one.rest();
   sizes_[size_of(bytes)].spare.push_back(std::move(run));
   if (++returns_ >= kReview * runs_) review();
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mpi_quant/core/extension.hpp"
-#include "mpi_quant/core/running_call.hpp"
+#include "mpi_quant/core/scheme_run.hpp"
 
 namespace mq {
 
@@ -22,15 +22,15 @@ class SpareRuns final : public Extension {
   void forget(const char*) noexcept override {}  // a run holds a key during its call only
 
   // A run for a vector of so many bytes. Throws std::bad_alloc.
-  std::unique_ptr<RunningCall> take(CommState& state, std::size_t bytes);
+  std::unique_ptr<Runs> take(CommState& state, std::size_t bytes);
   // A run that take() gave for so many bytes. Its call is over.
-  void give_back(std::unique_ptr<RunningCall> run, std::size_t bytes) noexcept;
+  void give_back(std::unique_ptr<Runs> run, std::size_t bytes) noexcept;
 
  private:
   struct Size {
-    std::vector<std::unique_ptr<RunningCall>> spare;  // has room for all runs
-    std::size_t runs = 0;                             // spare ones and those of requests
-    std::size_t unused = 0;                           // fewest spare ones since the last review
+    std::vector<std::unique_ptr<Runs>> spare;  // has room for all runs
+    std::size_t runs = 0;                      // spare ones and those of requests
+    std::size_t unused = 0;                    // fewest spare ones since the last review
   };
   void review() noexcept;
 

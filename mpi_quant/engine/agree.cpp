@@ -87,7 +87,7 @@ std::string describe(const Signature& s) {
   if (s.codec == kScheme) {
     const auto* const scheme =
         std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& row) { return row.id == s.plan; });
-    return "MPIQ_Allreduce: " + text + ", " +
+    return function_of(s.kind) + ": " + text + ", " +
            std::string(scheme == kSchemes.end() ? "unknown scheme" : scheme->name) +
            " (shape and parameters " + std::to_string(s.params_hash % 1000000) + "), key #" +
            std::to_string(s.key) + ", call " + std::to_string(s.sequence);

@@ -411,8 +411,8 @@ MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count co
  *
  * The buffers are read and written between MPIQ_Start and the end of the call. Their addresses stay. Their
  * memory may change in between, but a buffer that was GPU memory here must be GPU memory at every start.
- * Method, key and memory are settled here: a start allocates nothing. A policy that changes later does not
- * change the request.
+ * Method, key and memory are settled here: a start allocates nothing. With "lowrank" a call with NaN, Inf or
+ * too large elements may. A policy that changes later does not change the request.
  *
  * Returns an error on all ranks if their calls differ.
  *

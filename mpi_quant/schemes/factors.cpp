@@ -14,6 +14,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/float_mode.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/datatypes.hpp"
@@ -21,7 +22,6 @@
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/outer_products.hpp"
 
 namespace mq {
@@ -201,7 +201,7 @@ Status sum_dense(const FactorsCall& f, const Meeting& meeting) {
   Method raw;
   raw.codec = &raw_codec();
   return run_part(*state, meeting.turn(), {MPI_IN_PLACE, f.result, f.m * f.n, f.datatype, MPI_SUM, f.comm},
-                  raw, {})
+                  raw)
       .status;
 }
 

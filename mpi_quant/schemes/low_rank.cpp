@@ -21,21 +21,20 @@
 //
 // If P or Q is not finite, or a product could overflow, a last part sums the input itself, on all ranks,
 // because all have the same P and Q. NaN and Inf are then where MPI would put them. E and Q stay.
+//
+// The parts are started and advanced by core/scheme_run.hpp, for calls of all forms.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/narrow_products.hpp"
 #include "mpi_quant/base/device_copy.hpp"
-#include "mpi_quant/base/float_mode.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/core/errors.hpp"
-#include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/low_rank.hpp"
 
@@ -44,192 +43,196 @@ namespace {
 
 Status cannot(std::string text) { return bad_argument("lowrank: " + std::move(text)); }
 
-template <class T>
-class LowRank {
+// basis_key() of a key that is not too long for one, without allocating.
+bool has_basis(const Key& key) { return kBasisKey.size() + key.view().size() <= Key::kMax; }
+Key basis_of(const Key& key) {
+  std::array<char, Key::kMax> text{};
+  const std::size_t n = kBasisKey.copy(text.data(), text.size());
+  return Key({text.data(), n + key.view().copy(text.data() + n, text.size() - n)});
+}
+
+class LowRank final : public SchemeSteps {
  public:
-  LowRank(CommState& state, const Call& call, const CallOptions& options, const Method& method)
-      : state_(state),
-        call_(call),
-        key_(options.key.view()),
-        m_(static_cast<std::size_t>(options.matrix.rows)),
-        n_(static_cast<std::size_t>(options.matrix.columns)),
-        r_(static_cast<std::size_t>(method.scheme_params.value[0])),
-        part_(method) {
-    part_.scheme = nullptr;
+  explicit LowRank(CommState& state) : state_(state) {}
+  ~LowRank() override { state_.scratch.host_bytes -= held_bytes_; }
+  LowRank(const LowRank&) = delete;
+  LowRank& operator=(const LowRank&) = delete;
+
+  Status prepare(const Call& call, const MatrixShape& matrix, const Decision& decision) override;
+  std::uint64_t calls() const override { return residual_->calls; }
+  std::span<const Call> parts() const override { return parts_; }
+  void begin(std::uint64_t calls) noexcept override;
+  const Call* next() noexcept override {
+    return element_ == kernels::Element::f64 ? next_of<double>() : next_of<float>();
   }
-  // Gets all that can be missing on one rank alone. The mutex must be held.
-  Status prepare();
-  // How many calls this rank's residual has served. Valid after prepare().
-  std::uint64_t calls() const { return residual_->calls; }
-  // The parts, after the ranks have agreed. calls: the greatest of all ranks.
-  Outcome run(const Turn& turn, std::uint64_t calls);
-  // The end of the call, whatever became of it. The mutex must be held.
-  void release(const Outcome& outcome);
+  void lose() noexcept override;
+  void release(const Key& key, bool has_failed) noexcept override;
 
  private:
-  static constexpr kernels::Element kElement =
-      sizeof(T) == sizeof(float) ? kernels::Element::f32 : kernels::Element::f64;
-  Status acquire(const std::string& key, std::size_t count, Residuals::Entry*& entry);
-  Outcome reduce(const Turn& turn, const T* from, T* to, std::size_t count, Status local_error) {
-    const Call call{from, to, static_cast<MPI_Count>(count), call_.datatype, MPI_SUM, call_.comm};
-    return run_part(state_, turn, call, part_, std::move(local_error));
+  enum class Stage { p, q, input };  // what the part in flight sums
+  // Where the matrices are: P and Q of this rank, the sums of all ranks, and room for orthonormalize().
+  template <class T>
+  struct Factors {
+    double* work;
+    T *p_own, *p, *q, *q_own, *q_sum;
+  };
+  template <class T>
+  Factors<T> factors() const {
+    Factors<T> f{};
+    f.work = reinterpret_cast<double*>(memory_.data());
+    f.p_own = reinterpret_cast<T*>(f.work + std::max(m_, n_) * r_);
+    f.p = f.p_own + n_ * r_;
+    f.q = f.p + n_ * r_;
+    f.q_own = f.q + m_ * r_;
+    f.q_sum = f.q_own + m_ * r_;
+    return f;
   }
-  Outcome reduce_input(const Turn& turn) { return run_part(state_, turn, call_, part_, {}); }
-  Outcome run_parts(const Turn& turn);
+  kernels::CarriedMatrix matrix() const {
+    const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
+    return {input, residual_->data(), m_, n_};
+  }
+  const kernels::NarrowProducts& products() const { return kernels::narrow_products(element_, env()->isa); }
+  Status acquire(std::string_view key, std::size_t count, Residuals::Entry*& entry);
+  Status find_memory();
+  template <class T>
+  void set_parts();
+  template <class T>
+  void project();
+  template <class T>
+  const Call* next_of();
+  const Call* sum_input() {
+    stage_ = Stage::input;
+    return &call_;
+  }
 
   CommState& state_;
-  const Call& call_;
-  const std::string key_;
-  const std::size_t m_, n_, r_;
-  Method part_;
+  Call call_{};  // without the divisor: the whole is divided
+  Key key_;
+  std::size_t m_ = 0, n_ = 0, r_ = 0;
+  kernels::Element element_ = kernels::Element::f32;
+  Stage stage_ = Stage::p;
+  std::array<Call, 2> parts_{};
   Buffer memory_;
+  std::size_t held_bytes_ = 0;  // of memory_, that are counted for the communicator
   Residuals::Entry *residual_ = nullptr, *basis_ = nullptr;
-  bool runs_ = false;
 };
 
 // The array of a key on the host, which no other call uses until release().
-template <class T>
-Status LowRank<T>::acquire(const std::string& key, std::size_t count, Residuals::Entry*& entry) {
-  const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, kElement);
+Status LowRank::acquire(std::string_view key, std::size_t count, Residuals::Entry*& entry) {
+  const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, element_);
   if (!found.ok()) return found.status();
-  if ((*found)->users > 0) return cannot("mpiq_key \"" + key_ + "\" is in use by a call in flight");
+  if ((*found)->users > 0)
+    return cannot("mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight");
   MQ_TRY((*found)->move_to_host());
   entry = *found;
   ++entry->users;
   return {};
 }
 
-template <class T>
-Status LowRank<T>::prepare() {
-  MQ_TRY(check_arguments(call_, kElement, false));
+Status LowRank::prepare(const Call& call, const MatrixShape& matrix, const Decision& decision) {
+  call_ = call;
+  call_.divisor = 1;
+  key_ = decision.key;
+  m_ = static_cast<std::size_t>(matrix.rows);
+  n_ = static_cast<std::size_t>(matrix.columns);
+  r_ = static_cast<std::size_t>(decision.method.scheme_params.value[0]);
+  element_ = *element_of(call.datatype);
   for (const void* const buffer : {call_.sendbuf, static_cast<const void*>(call_.recvbuf)}) {
     if (buffer == MPI_IN_PLACE) continue;
     const Result<bool> on_device = is_on_device(buffer);
     if (!on_device.ok()) return on_device.status();
     if (*on_device) return cannot("the vectors are in the memory of a GPU, which it cannot reduce yet");
   }
-  const std::string basis = basis_key(key_);
-  if (basis.size() > Key::kMax)
-    return cannot("mpiq_key \"" + key_ + "\" is longer than " + std::to_string(Key::kMax - kBasisKey.size()) +
-                  " characters");
-  MQ_TRY(acquire(key_, m_ * n_, residual_));
+  if (!has_basis(key_))
+    return cannot("mpiq_key \"" + std::string(key_.view()) + "\" is longer than " +
+                  std::to_string(Key::kMax - kBasisKey.size()) + " characters");
+  MQ_TRY(acquire(key_.view(), m_ * n_, residual_));
   // The basis of another rank or shape is of no use.
-  if (const Residuals::Entry* const old = state_.residuals.find(basis);
-      old != nullptr && old->users == 0 && (old->count != m_ * r_ || old->element != kElement))
-    state_.residuals.drop(basis);
-  MQ_TRY(acquire(basis, m_ * r_, basis_));
-  const std::size_t narrow = (3 * m_ + 2 * n_) * r_, work = std::max(m_, n_) * r_;
-  if (!memory_.reserve(work * sizeof(double) + narrow * sizeof(T)))
-    return {Code::no_memory, "no memory for the factors of lowrank"};
+  const Key basis = basis_of(key_);
+  if (const Residuals::Entry* const old = state_.residuals.find(basis.view());
+      old != nullptr && old->users == 0 && (old->count != m_ * r_ || old->element != element_))
+    state_.residuals.drop(basis.view());
+  MQ_TRY(acquire(basis.view(), m_ * r_, basis_));
+  MQ_TRY(find_memory());
+  element_ == kernels::Element::f64 ? set_parts<double>() : set_parts<float>();
   return {};
 }
 
-template <class T>
-Outcome LowRank<T>::run(const Turn& turn, std::uint64_t calls) {
-  runs_ = true;
-  {
-    const std::scoped_lock lock(state_.mutex);
-    for (Residuals::Entry* const entry : {residual_, basis_}) {
-      entry->end_estimates();  // of a call by another memory rule: they are no residual
-      entry->used = true;
-      entry->calls = calls + 1;
-    }
-  }
-  const DefaultFloats mode;
-  return run_parts(turn);
+Status LowRank::find_memory() {
+  const std::size_t narrow = (3 * m_ + 2 * n_) * r_, work = std::max(m_, n_) * r_;
+  const bool found = memory_.reserve(work * sizeof(double) + narrow * kernels::element_bytes(element_));
+  state_.scratch.host_bytes += memory_.bytes() - std::exchange(held_bytes_, memory_.bytes());
+  return found ? Status{} : Status{Code::no_memory, "no memory for the factors of lowrank"};
 }
 
 template <class T>
-Outcome LowRank<T>::run_parts(const Turn& turn) {
-  double* const work = reinterpret_cast<double*>(memory_.data());
-  T* const p_own = reinterpret_cast<T*>(work + std::max(m_, n_) * r_);
-  T *const p = p_own + n_ * r_, *const q = p + n_ * r_, *const q_own = q + m_ * r_,
-           *const q_sum = q_own + m_ * r_;
-  T* const residual = reinterpret_cast<T*>(residual_->data());
-  T* const basis = reinterpret_cast<T*>(basis_->data());
-  const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
-  static const kernels::NarrowProducts& products = kernels::narrow_products(kElement, env()->isa);
-  const kernels::CarriedMatrix a{input, residual, m_, n_};
+void LowRank::set_parts() {
+  const Factors<T> f = factors<T>();
+  const auto sum = [&](const T* from, T* to, std::size_t count) {
+    return Call{from, to, static_cast<MPI_Count>(count), call_.datatype, MPI_SUM, call_.comm};
+  };
+  parts_ = {sum(f.p_own, f.p, n_ * r_), sum(f.q_own, f.q_sum, m_ * r_)};
+}
 
-  std::copy_n(basis, m_ * r_, q);
-  fill_zero_columns(q, m_, r_, residual_->calls);
-  orthonormalize(q, m_, r_, work);
-  products.multiply_transposed(a, q, r_, p_own);
-  const Outcome first = reduce(turn, p_own, p, n_ * r_, {});
-  if (!first.status.ok() && !first.ran) return first;
-  if (first.status.ok()) {
-    if (!is_finite(p, n_ * r_)) return reduce_input(turn);
-    orthonormalize(p, n_, r_, work);
-    products.multiply(a, p, r_, q_own);
+void LowRank::begin(std::uint64_t calls) noexcept {
+  for (Residuals::Entry* const entry : {residual_, basis_}) {
+    entry->end_estimates();  // of a call by another memory rule: they are no residual
+    entry->used = true;
+    entry->calls = calls + 1;
   }
-  Outcome second = reduce(turn, q_own, q_sum, m_ * r_, first.status);
-  if (!first.status.ok()) return first;
-  if (second.status.ok() && !is_tame(q_sum, m_, r_)) return reduce_input(turn);
-  if (second.status.ok()) {
-    products.deliver(a, {p, q_sum, q_own, r_}, call_.recvbuf, residual);
-    std::copy_n(q_sum, m_ * r_, basis);
-  } else if (second.ran) {  // other ranks may have a result, so this rank's part of it is lost
-    const std::scoped_lock lock(state_.mutex);
-    residual_->restart();
-    basis_->restart();
-  }
-  return second;
+  stage_ = Stage::p;
+  element_ == kernels::Element::f64 ? project<double>() : project<float>();
+}
+
+// This rank's A^T Q.
+template <class T>
+void LowRank::project() {
+  const Factors<T> f = factors<T>();
+  std::copy_n(reinterpret_cast<const T*>(basis_->data()), m_ * r_, f.q);
+  fill_zero_columns(f.q, m_, r_, residual_->calls);
+  orthonormalize(f.q, m_, r_, f.work);
+  products().multiply_transposed(matrix(), f.q, r_, f.p_own);
 }
 
 template <class T>
-void LowRank<T>::release(const Outcome& outcome) {
-  for (Residuals::Entry* const entry : {residual_, basis_})
-    if (entry != nullptr) --entry->users;
+const Call* LowRank::next_of() {
+  const Factors<T> f = factors<T>();
+  if (stage_ == Stage::input) return nullptr;
+  if (stage_ == Stage::p) {
+    if (!is_finite(f.p, n_ * r_)) return sum_input();
+    orthonormalize(f.p, n_, r_, f.work);
+    products().multiply(matrix(), f.p, r_, f.q_own);
+    stage_ = Stage::q;
+    return &parts_[1];
+  }
+  if (!is_tame(f.q_sum, m_, r_)) return sum_input();
+  products().deliver(matrix(), {f.p, f.q_sum, f.q_own, r_}, call_.recvbuf, residual_->data());
+  std::copy_n(f.q_sum, m_ * r_, reinterpret_cast<T*>(basis_->data()));
+  return nullptr;
+}
+
+// Other ranks may have a result, so this rank's part of it is lost. After a sum of the input nothing is.
+void LowRank::lose() noexcept {
+  if (stage_ == Stage::input) return;
+  residual_->restart();
+  basis_->restart();
+}
+
+void LowRank::release(const Key& key, bool has_failed) noexcept {
+  for (Residuals::Entry** const entry : {&residual_, &basis_})
+    if (Residuals::Entry* const held = std::exchange(*entry, nullptr); held != nullptr) --held->users;
+  if (!has_failed || key.empty()) return;
   // If the first call of a key fails, the key is not bound to the call's count and type.
-  for (const std::string& key : {key_, basis_key(key_)}) {
-    const Residuals::Entry* const entry = state_.residuals.find(key);
-    if (entry != nullptr && entry->users == 0 && !entry->used) state_.residuals.drop(key);
-  }
-  if (!runs_) return;
-  MPIQ_Stats& stats = state_.stats;
-  ++stats.scheme_calls;
-  stats.failed_calls += !outcome.status.ok();
-  count_compressed(stats, m_ * n_, kElement, outcome.status.ok());
+  const auto drop_unused = [&](std::string_view name) {
+    const Residuals::Entry* const entry = state_.residuals.find(name);
+    if (entry != nullptr && entry->users == 0 && !entry->used) state_.residuals.drop(name);
+  };
+  drop_unused(key.view());
+  if (has_basis(key)) drop_unused(basis_of(key).view());
 }
 
-Signature signature_of(const Call& call, const CallOptions& options, const Method& method) {
-  Signature signature;
-  signature.codec = kScheme;
-  signature.plan = method.scheme->id;
-  signature.count = static_cast<std::uint64_t>(call.count);
-  signature.element = static_cast<std::uint8_t>(*element_of(call.datatype));
-  if (call.divisor != 1) signature.element |= kMean;
-  signature.key = hash_of_key(options.key.view());
-  signature.params_hash = Hash{}
-                              .add(method.scheme_params.value)
-                              .add(method.plan == nullptr ? 0 : static_cast<int>(method.plan->id))
-                              .add(options.matrix.rows)
-                              .value();
-  return signature;
-}
-
-template <class T>
-Outcome run_low_rank(CommState& state, const Request& request, const Method& method) {
-  const Turn turn(state);
-  LowRank<T> low_rank(state, request.call, request.options, method);
-  Status local_error = request.options.local_error;
-  if (local_error.ok() && turn.local_error().ok()) {
-    const std::scoped_lock lock(state.mutex);
-    local_error = guarded_status([&] { return low_rank.prepare(); });
-  }
-  std::uint64_t calls = local_error.ok() && turn.local_error().ok() ? low_rank.calls() : 0;
-  const Signature signature = signature_of(request.call, request.options, method);
-  Outcome outcome = open_scheme(state, turn, request, signature, std::move(local_error), calls);
-  if (outcome.delivered) outcome = low_rank.run(turn, calls);
-  const std::scoped_lock lock(state.mutex);
-  low_rank.release(outcome);
-  return outcome;
-}
-
-const SchemeEntry entry("lowrank", [](CommState& state, const Request& request, const Decision& decision) {
-  return *element_of(request.call.datatype) == kernels::Element::f64
-             ? run_low_rank<double>(state, request, decision.method)
-             : run_low_rank<float>(state, request, decision.method);
+const SchemeEntry entry("lowrank", [](CommState& state) -> std::unique_ptr<SchemeSteps> {
+  return std::make_unique<LowRank>(state);
 });
 
 }  // namespace

@@ -41,16 +41,14 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
 }
 
 // Waits until a window of tags is free.
-Status BlockingSparse::enter(std::uint32_t sequence) {
+Status BlockingSparse::enter() {
   const Deadline deadline(timeout_s_);
   for (;;) {
     {
       const std::scoped_lock lock(state_->mutex);
       MQ_TRY(state_->broken);
-      const int window = state_->order.enter(position_, sequence);
-      if (window >= 0) {
-        first_tag_ = state_->channel.first_tag(window);
-        entered_ = true;
+      if (state_->order.enter(position_)) {
+        first_tag_ = state_->channel.first_tag(position_.window);
         return {};
       }
     }
@@ -60,10 +58,9 @@ Status BlockingSparse::enter(std::uint32_t sequence) {
 }
 
 void BlockingSparse::leave() {
-  if (!entered_) return;
-  entered_ = false;
+  if (state_ == nullptr) return;
   const std::scoped_lock lock(state_->mutex);
-  state_->order.leave(sequence_);
+  state_->order.leave(position_);
 }
 
 // Compares the signatures and numbers of all ranks. The agreement is in the communicator's state, because
@@ -89,10 +86,11 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& mos
   if (state_ == nullptr) return local_error;
   {
     const std::scoped_lock lock(state_->mutex);
-    sequence_ = signature.sequence = state_->order.next_number();
+    position_ = state_->order.next();
+    signature.sequence = position_.number;
   }
   id_ = hash_of(signature);
-  MQ_TRY(enter(sequence_));
+  MQ_TRY(enter());
   MQ_TRY(compare_signatures(signature, most));
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
@@ -123,7 +121,7 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
   for (bool turn = false; !turn;) {
     {
       const std::scoped_lock lock(state_->mutex);
-      turn = state_->order.may_reduce(sequence_);
+      turn = state_->order.may_reduce(position_);
     }
     if (!turn) comm_->idle();
   }

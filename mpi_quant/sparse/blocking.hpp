@@ -91,7 +91,7 @@ class BlockingSparse {
   static constexpr int kTags = CallOrder::kTagsPerWindow - 1;  // the last is the agreement's
 
  private:
-  Status enter(std::uint32_t sequence);
+  Status enter();
   Status compare_signatures(const Signature& signature, double most);
   Status reduce_piece(const Call& call);
   void leave();
@@ -105,10 +105,8 @@ class BlockingSparse {
   Traffic traffic_;
   QueuePosition position_;
   double timeout_s_ = 0;
-  std::uint32_t sequence_ = 0;
   std::uint64_t id_ = 0;
   int first_tag_ = 0;
-  bool entered_ = false;
 };
 
 }  // namespace mq

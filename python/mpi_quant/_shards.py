@@ -1,4 +1,5 @@
 """FSDP2: what its modules exchange, compressed. mpi_quant.torch has these names. SPDX-License-Identifier: Apache-2.0"""
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,18 +56,21 @@ class ReduceScatter(_Named):
 class AllGather(_Named):
     """For set_custom_all_gather of one FSDP2 module: all ranks get the module's parameters, compressed.
 
-    name, method, error: as in ReduceScatter. No key: what is left out of parameters must not be added to the next ones.
-    The parameters of which a rank has a part stay exact there. With method "mpi" they are exact everywhere.
+    name, method, error: as in ReduceScatter. No key: what is left out of parameters must not be added to the next ones. With
+    memory=ef21 in the method, such as "int4 memory=ef21", the name is a key: each rank keeps an estimate of the module's whole
+    parameters, in float, and sends how its part differs from it. The part that a rank owns stays exact there. With method "mpi" all
+    parameters are exact everywhere.
     """
 
     def __init__(self, name: str, *, method: str | None = None, error: float | str | None = None, groups: Groups | None = None) -> None:
         super().__init__(name, method, error, groups)
+        self.key = key_of(name) if re.search(r"memory\s*=\s*ef21", self.method) else None
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False) -> Any:
         """What FSDP2 calls: output_tensor becomes the input_tensor of all ranks of the group, one after the other."""
         if str(output_tensor.dtype).removeprefix("torch.") not in _arrays.ELEMENTS:  # bytes, of parameters of several types
             return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
-        _parts.allgather(input_tensor, output_tensor, comm=self.groups.of(group), method=self.method)
+        _parts.allgather(input_tensor, output_tensor, comm=self.groups.of(group), method=self.method, key=self.key)
         return None
 
 

@@ -191,18 +191,19 @@ class State:
             key = self.key(parameter) if self.feedback else None
             if gradient.numel() * gradient.element_size() < self.small or (self.method.startswith("lowrank") and parameter.dim() < 2):
                 rest.append(gradient)
-            elif self.method.startswith(("auto", "lowrank")):  # auto learns from blocking calls, and lowrank has no others
-                matrix = (parameter.shape[0], gradient.numel() // parameter.shape[0]) if parameter.dim() > 1 else None
+                continue
+            matrix = (parameter.shape[0], gradient.numel() // parameter.shape[0]) if parameter.dim() > 1 else None
+            if self.method.startswith("auto"):  # it learns from blocking calls
                 _call.allreduce(gradient, gradient, comm=self.comm, method=self.method, key=key, matrix=matrix)
             else:
-                self._start_one(mine, gradient, self.method, key)
+                self._start_one(mine, gradient, self.method, key, matrix=matrix if self.method.startswith("lowrank") else None)
         if rest:
             packed = torch.cat(rest)
             self._start_one(mine, packed, _exact_method(packed), None, lambda: _unpack(packed, rest))
 
     def _start_one(self, mine: _Bucket, vector: torch.Tensor, method: str, key: str | None,
-                   finish: Callable[[], None] | None = None) -> None:
-        mine.requests.append((_call.iallreduce(vector, vector, comm=self.comm, method=method, key=key), finish))
+                   finish: Callable[[], None] | None = None, matrix: tuple[int, int] | None = None) -> None:
+        mine.requests.append((_call.iallreduce(vector, vector, comm=self.comm, method=method, key=key, matrix=matrix), finish))
 
 
 def _exact_method(vector: torch.Tensor) -> str:

@@ -155,6 +155,30 @@ TEST_F(Group, an_intercommunicator_is_an_error_on_all_ranks) {
   MPI_Comm_free(&mine);
 }
 
+// Also without elements, where MPI has nothing to sum.
+TEST_F(Group, no_communicator_is_the_error_of_mpi) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  std::vector<float> x(10, 1.0F);
+  void* out[]{x.data()};
+  for (const MPI_Count count : {0, 10})
+    for (const int n : {0, 1}) {
+      const int code = MPIQ_Allreduce_group(n, nullptr, out, &count, nullptr, MPI_FLOAT, MPI_SUM,
+                                            MPI_COMM_NULL, MPI_INFO_NULL);
+      int error_class = MPI_SUCCESS;
+      MPI_Error_class(code, &error_class);
+      EXPECT_EQ(error_class, MPI_ERR_COMM) << n << " of " << count;
+      MPIQ_Request request = MPIQ_REQUEST_NULL;
+      EXPECT_NE(MPIQ_Iallreduce_group(n, nullptr, out, &count, nullptr, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL,
+                                      MPI_INFO_NULL, &request),
+                MPI_SUCCESS)
+          << n << " of " << count;
+      EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+    }
+  EXPECT_EQ(
+      MPIQ_Allreduce_group(0, nullptr, nullptr, nullptr, nullptr, MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL),
+      MPI_SUCCESS);
+}
+
 TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_ranks) {
   const bool odd = rank == size - 1;
   const auto expect_alone = [&](int code, const std::string& what) {
@@ -170,7 +194,7 @@ TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_
                                            MPI_SUM, comm, info, to);
     return code == MPI_SUCCESS && to != nullptr ? MPIQ_Wait(to) : code;
   };
-  expect_alone(start_with(odd ? -1 : 2, &request), "n -1 is negative");
+  expect_alone(start_with(odd ? -1 : 2, &request), "MPIQ_Iallreduce_group: n -1 is negative");
   if (odd) out[1] = nullptr;
   expect_alone(start_with(2, &request), "recvbufs[1] is NULL");
   out = v.out();
@@ -197,7 +221,7 @@ TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_
   expect_error_everywhere(start_op(MPI_OP_NULL), "op is MPI_OP_NULL");
   EXPECT_EQ(sum_with(MPI_FLOAT, MPI_SUM), MPI_SUCCESS) << "the communicator still works";
   expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "auto(error=0.1)"}}),
-                          "serves single vectors");
+                          "MPIQ_Iallreduce_group: info mpiq_method: auto serves single vectors");
   if (size == 1) return;
   expect_error_everywhere(start_and_wait(w, info), "MPIQ_Allreduce_group");
   expect_error_everywhere(start_and_wait(w, exact), "MPIQ_Iallreduce_group");

@@ -75,7 +75,19 @@ TEST_F(Sparse, a_union_without_memory_on_one_rank_ends_alike_on_all) {
 }
 
 TEST_F(Sparse, a_first_sum_without_memory_on_one_rank_ends_alike_on_all) {
-  for (const char* const method : {"bf16", "onebit", "adaptive", "topk", "auto(error=0.3)"}) {
+  const auto sum = [](std::vector<float>& x, MPI_Comm on, MPI_Info info, bool by_request) {
+    if (!by_request) return MPIQ_Allreduce(MPI_IN_PLACE, x.data(), 4096, MPI_FLOAT, MPI_SUM, on, info);
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    const int code = MPIQ_Iallreduce(MPI_IN_PLACE, x.data(), 4096, MPI_FLOAT, MPI_SUM, on, info, &request);
+    return code != MPI_SUCCESS ? code : MPIQ_Wait(&request);
+  };
+  for (const auto& [method, by_request] : {std::pair{"bf16", false},
+                                           {"onebit", false},
+                                           {"adaptive", false},
+                                           {"topk", false},
+                                           {"auto(error=0.3)", false},
+                                           {"lowrank(rank=2)", false},
+                                           {"lowrank(rank=2)", true}}) {
     long trials = 0;
     for (bool any = true; any; ++trials) {
       ASSERT_LT(trials, 1000) << method;
@@ -83,10 +95,11 @@ TEST_F(Sparse, a_first_sum_without_memory_on_one_rank_ends_alike_on_all) {
       MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
       MPI_Comm_set_errhandler(fresh, MPI_ERRORS_RETURN);
       std::vector<float> ones(4096, 1);
-      const Info info{{"mpiq_method", method}, {"mpiq_key", "key"}};
+      const Info info{
+          {"mpiq_method", method}, {"mpiq_key", "a long name of a key"}, {"mpiq_matrix", "64x64"}};
       failed = false;
       until_failure = rank == size - 1 ? trials : -1;
-      const int code = MPIQ_Allreduce(MPI_IN_PLACE, ones.data(), 4096, MPI_FLOAT, MPI_SUM, fresh, info);
+      const int code = sum(ones, fresh, info, by_request);
       until_failure = -1;
       int mine[2]{code != MPI_SUCCESS, failed}, all[2];
       MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

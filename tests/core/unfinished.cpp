@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ int main(int argc, char** argv) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
   MPI_Info_set(info, "mpiq_method", method.c_str());
+  MPI_Info_set(info, "mpiq_matrix", "1024x1024");
+  MPI_Info_set(info, "mpiq_key", "key");
   const auto sum = [&](MPIQ_Request* request) {
     return MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
   };
@@ -33,8 +37,8 @@ int main(int argc, char** argv) {
   } else if (who == "one" && rank != 0) {
     const int code = MPIQ_Wait(&request);
     const bool right = method == "mpi" ? code == MPI_SUCCESS : true;
-    if (!right || (code == MPI_SUCCESS && y != std::vector<float>(kCount, static_cast<float>(size))))
-      std::puts("wrong");
+    const auto is_wrong = [&](float v) { return !(std::abs(v - static_cast<float>(size)) < 1e-3F); };
+    if (!right || (code == MPI_SUCCESS && std::any_of(y.begin(), y.end(), is_wrong))) std::puts("wrong");
   }
   MPI_Info_free(&info);
   MPI_Finalize();

@@ -55,7 +55,7 @@ class Shards(OnAllRanks):
 
     @sharded
     def test_it_trains(self):
-        for gradients, parameters, feedback in (("int8", "bf16", False), ("onebit", None, True), (None, "bf16", False)):
+        for gradients, parameters, feedback in (("int8", "bf16", False), ("onebit", None, True), (None, "bf16", False), (None, "int4 memory=ef21", False)):
             with self.subTest(gradients=gradients, parameters=parameters):
                 model = shard(network())
                 shards = mq.torch.Shards(model, reduce_scatter=gradients, all_gather=parameters, feedback=feedback)
@@ -80,6 +80,22 @@ class Shards(OnAllRanks):
                 dense = 4 * sum(p.numel() for p in model.parameters()) * 4 * (WORLD.size - 1) / WORLD.size  # of the gradients alone
                 self.assertLess(sent["int8"], 1.6 * dense)  # gradients in bytes, parameters in halves, twice a step
             shards.close()
+
+    @compresses
+    def test_parameters_of_few_bits_follow_an_estimate(self):
+        errors, x = {}, torch.ones(4, 64)
+        for method in ("int4", "int4 memory=ef21"):
+            model = shard(network())
+            shards = mq.torch.Shards(model, all_gather=method)
+            train(model, 6)
+            gathered = model(x).detach().double().numpy()
+            exact = network()
+            exact.load_state_dict({name: value.full_tensor() for name, value in model.state_dict().items()})
+            wanted = exact(x).detach().double().numpy()
+            errors[method] = np.linalg.norm(gathered - wanted) / np.linalg.norm(wanted)
+            shards.close()
+        self.assertLess(errors["int4 memory=ef21"], 0.2 * errors["int4"])
+        self.assertGreater(errors["int4"], 0.01)
 
     @compresses
     def test_halves_and_sums(self):

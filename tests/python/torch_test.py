@@ -61,6 +61,8 @@ class Hook(OnAllRanks):
                     losses = [training.step(0) for _ in range(30)]
                     self.assertLess(losses[-1], 0.7 * losses[0])
                     self.assert_same_bits(training.weights())
+                    stats = mq.stats(training.state.comm)
+                    self.assertEqual((stats.scheme_calls > 0, stats.declined_calls), (method.startswith("lowrank") and WORLD.size > 1, 0))
                     training.state.close()
 
     @compresses
