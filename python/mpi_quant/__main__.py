@@ -39,6 +39,9 @@ def usage() -> str:
 def run(name: str, program: str, words: list[str]) -> int:
     """Runs a command, and returns its exit code. program: the name by which it speaks of itself."""
     command_line.start_as(program)
+    if words == ["--version"]:  # at once: h5py and matplotlib take a second
+        print(f"{program} {__version__}")
+        return _flushed(program, 0)
     os.environ["MPLBACKEND"] = "Agg"  # draws to files; the backend of a notebook would fail here
     _python.settle(program, _python.NEEDS.get(name, ()))
     module = import_module(f"mpi_quant.commands.{name}")
@@ -82,7 +85,7 @@ def _started(arguments: list[str]) -> int:
         print(f"mpiq {__version__}" if name == "--version" else usage())
         return 0
     if name == "completion":
-        return _completion.main(rest, COMMANDS, COMPLETION)
+        return _completion.main(rest, COMMANDS, COMPLETION, run)
     if name not in COMMANDS:
         print(f"mpiq: there is no command {name!r}" if name else "mpiq: a command is needed", usage(), sep="\n", file=sys.stderr)
         return 2

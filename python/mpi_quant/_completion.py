@@ -1,17 +1,17 @@
 """Completion of the command mpiq in bash, zsh and fish: mpiq completion SHELL. What can be completed is what the parsers of the commands say.
 SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
+import io
 import json
+import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from mpi_quant import _places
-
+Run = Callable[[str, str, list[str]], int]  # name of a command, how it calls itself, arguments -> exit code
 
 @dataclass(frozen=True)
 class Option:
@@ -37,22 +37,32 @@ class Command:
     options: list[Option]
 
 
-def _options(name: str) -> list[Option]:
-    """The options of a command. None, and a line on stderr, if the command cannot start."""
-    done = subprocess.run([sys.executable, "-P", "-m", "mpi_quant", name], capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, env={**_places.environment(), "MPIQ_DESCRIBE": "1"})
-    if done.returncode:
-        print(f"mpiq completion: options of {name} are left out: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
+def _options(name: str, run: Run) -> list[Option]:
+    """The options of a command. None, and a line on stderr, if the command cannot start. All commands start in this process: they import
+    the same modules, which takes most of the time."""
+    out, why = io.StringIO(), io.StringIO()
+    code: object = 1
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(why):
+        try:
+            code = run(name, f"mpiq {name}", [])
+        except SystemExit as end:
+            code = end.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+        except Exception as problem:  # pylint: disable=broad-exception-caught  # whatever a module of the user's environment raises
+            print(problem, file=sys.stderr)
+    if code:
+        print(f"mpiq completion: options of {name} are left out: {(why.getvalue().strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
         return []
-    return [Option.of(row) for row in json.loads(done.stdout)]
+    return [Option.of(row) for row in json.loads(out.getvalue())]
 
 
-def commands(helps: dict[str, str], own: list[Command]) -> list[Command]:
+def commands(helps: dict[str, str], own: list[Command], run: Run) -> list[Command]:
     """All commands. helps: name of a command -> its help."""
-    with ThreadPoolExecutor() as pool:
-        found = pool.map(_options, helps)
-        return sorted([*own, *(Command(name, text, [], options) for (name, text), options in zip(helps.items(), found, strict=True))],
-                      key=lambda command: command.name)
+    os.environ["MPIQ_DESCRIBE"] = "1"
+    found = [Command(name, text, [], _options(name, run)) for name, text in helps.items()]
+    del os.environ["MPIQ_DESCRIBE"]
+    return sorted([*own, *found], key=lambda command: command.name)
 
 
 def _flags(command: Command) -> list[str]:
@@ -145,8 +155,8 @@ Prints what makes the shell complete mpiq: its commands, their options, and name
   fish: mpiq completion fish > ~/.config/fish/completions/mpiq.fish"""
 
 
-def main(words: list[str], helps: dict[str, str], text: str) -> int:
-    """The command completion. Returns the exit code."""
+def main(words: list[str], helps: dict[str, str], text: str, run: Run) -> int:
+    """The command completion. run starts another command. Returns the exit code."""
     if words in (["-h"], ["--help"]):
         print(USAGE)
         return 0
@@ -154,5 +164,5 @@ def main(words: list[str], helps: dict[str, str], text: str) -> int:
         print(f"mpiq completion: {'which shell?' if not words else 'no shell ' + repr(' '.join(words))}", USAGE, sep="\n", file=sys.stderr)
         return 2
     own = Command("completion", text, sorted(SHELLS), [Option(["-h", "--help"], "", [], "what this command does")])
-    print("\n".join(SHELLS[words[0]](commands(helps, [own]))))
+    print("\n".join(SHELLS[words[0]](commands(helps, [own], run))))
     return 0

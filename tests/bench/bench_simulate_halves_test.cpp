@@ -70,14 +70,14 @@ TEST(SimulatedHalves, send_together_what_an_allreduce_by_direct_sends) {
 }
 
 TEST(SimulatedHalves, many_ranks_complete_them) {
-  for (const Collective collective : kHalves)
-    for (const char* method : {"onebit", "topk"}) {
-      SimulatedCall call =
-          half_of(collective, method, 1000 * static_cast<std::size_t>(many_ranks()) + 7, many_ranks());
-      call.feedback = true;
-      const SimulatedResult got = run(call, network(), Rates::constant(1e-10));
-      EXPECT_GT(got.last().end_s, got.last().agreed_s) << name(collective) << ' ' << method;
-    }
+  for (const Collective collective : kHalves) {
+    const char* const method = collective == Collective::allgather ? "onebit" : "topk";
+    SimulatedCall call =
+        half_of(collective, method, 1000 * static_cast<std::size_t>(many_ranks()) + 7, many_ranks());
+    call.feedback = true;
+    const SimulatedResult got = run(call, network(), Rates::constant(1e-10));
+    EXPECT_GT(got.last().end_s, got.last().agreed_s) << name(collective) << ' ' << method;
+  }
 }
 
 // Of long vectors no rank sends more than one, and all together send P - 1; of short ones, too.

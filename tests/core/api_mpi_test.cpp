@@ -24,14 +24,16 @@ TEST_F(Api, every_codec_and_plan_gives_all_ranks_the_same_bits_near_the_sum) {
     return plan.name == "ring" ? size : 1 + std::ceil(std::log2(size));
   };
   const auto check = [&]<class T>(T) {
-    for (const kernels::Codec& codec : kernels::codecs())
-      for (const PlanRow& plan : plans())
-        for (const std::size_t n : {1, 3, 100, 4097, 300000}) {
+    for (const std::size_t n : {1, 3, 100, 4097, 300000}) {
+      const std::vector<T> x = input<T>(n);
+      std::vector<T> exact(n);
+      MPI_Allreduce(x.data(), exact.data(), static_cast<int>(n), mpi_type<T>(), MPI_SUM, comm);
+      const double norms = norms_of_all_ranks(x);
+      for (const kernels::Codec& codec : kernels::codecs())
+        for (const PlanRow& plan : plans()) {
+          if (is_swept_elsewhere(plan)) continue;
           const std::string method = std::string(codec.name) + "/" + std::string(plan.name);
-          const double stages = stages_of(plan);
-          const std::vector<T> x = input<T>(n);
-          std::vector<T> exact(n), apart(n), in_place = x;
-          MPI_Allreduce(x.data(), exact.data(), static_cast<int>(n), mpi_type<T>(), MPI_SUM, comm);
+          std::vector<T> apart(n), in_place = x;
           const Info info{{"mpiq_method", method}};
           ASSERT_EQ(MPIQ_Allreduce(x.data(), apart.data(), static_cast<MPI_Count>(n), mpi_type<T>(), MPI_SUM,
                                    comm, info),
@@ -44,10 +46,11 @@ TEST_F(Api, every_codec_and_plan_gives_all_ranks_the_same_bits_near_the_sum) {
           if (repeats(codec)) {
             EXPECT_TRUE(same_bits(apart, in_place)) << method << " n=" << n;
           }
-          EXPECT_LE(norm(in_place, exact), loss(codec) * stages * norms_of_all_ranks(x))
-              << method << " n=" << n;
-          EXPECT_LE(norm(apart, exact), loss(codec) * stages * norms_of_all_ranks(x)) << method << " n=" << n;
+          const double most = loss(codec) * stages_of(plan) * norms;
+          EXPECT_LE(norm(in_place, exact), most) << method << " n=" << n;
+          EXPECT_LE(norm(apart, exact), most) << method << " n=" << n;
         }
+    }
   };
   check(float{});
   if (size <= 4) check(double{});  // MPI itself crawls with more ranks than cores

@@ -50,9 +50,9 @@ TEST(Fft, of_all_coefficients_is_exact_but_for_rounding) {
         for (const std::size_t n : {row.block(), 2 * row.block() + 17, std::size_t{15}, std::size_t{16}}) {
           const auto x = make_input<T>(input, n, seed());
           const auto decoded = row.run(x, {}, Feedback::none).decoded;
+          const double tolerance = 2 * u * std::log2(chunk) * greatest(x);
           for (std::size_t i = 0; i < n; ++i)
-            ASSERT_NEAR(static_cast<double>(decoded[i]), static_cast<double>(x[i]),
-                        2 * u * std::log2(chunk) * greatest(x))
+            ASSERT_NEAR(static_cast<double>(decoded[i]), static_cast<double>(x[i]), tolerance)
                 << row.describe(n, name(input)) << i;
         }
     });

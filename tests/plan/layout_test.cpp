@@ -5,12 +5,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
-#include <set>
 #include <vector>
 
 namespace mq::test {
 namespace {
+
+// No number comes twice.
+bool all_differ(std::vector<std::size_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+}
 
 void expect_partition(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes) {
   const Layout layout(count, chunks, block, element_bytes);
@@ -93,7 +99,7 @@ void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_
   std::size_t next = 0;
   std::vector<std::size_t> at(ends.size());
   for (std::size_t v = 1; v < ends.size(); ++v) at[v] = ends[v - 1];
-  std::set<std::size_t> numbers;
+  std::vector<std::size_t> numbers;
   std::map<std::size_t, std::size_t> shared;
   layout.for_each_shared_chunk(
       [&](Range range) { ASSERT_TRUE(shared.emplace(range.begin, range.n).second) << "a chunk comes once"; });
@@ -117,12 +123,13 @@ void expect_vectors(const std::vector<std::size_t>& ends, int chunks, std::size_
         const std::size_t first = v == 0 ? 0 : ends[v - 1];
         ASSERT_EQ((part.begin - first) % block, 0u) << "a block is not cut";
         for (std::size_t i = part.begin; i < part.begin + part.n; i += block) {
-          ASSERT_EQ(layout.index_in(v, i) % block, 0u);
-          ASSERT_TRUE(numbers.insert(layout.index_in(v, i)).second);
+          numbers.push_back(layout.index_in(v, i));
+          if (numbers.back() % block != 0) FAIL() << numbers.back() << " is no multiple of " << block;
         }
       });
       ASSERT_EQ(left, 0u);
     }
+  ASSERT_TRUE(all_differ(numbers));
   ASSERT_EQ(next, ends.back());
   ASSERT_EQ(at, ends);
   if (whole) {
@@ -218,7 +225,7 @@ void expect_parts(const std::vector<std::size_t>& counts, std::size_t block, std
   std::vector<std::size_t> ends;
   for (const std::size_t n : counts) ends.push_back(n + (ends.empty() ? 0 : ends.back()));
   const Layout layout(ends, block, element_bytes);
-  std::set<std::size_t> blocks;
+  std::vector<std::size_t> blocks;
   for (std::size_t p = 0; p < counts.size(); ++p) {
     std::size_t next = ends[p] - counts[p];
     ASSERT_EQ(layout.part(p).begin, next);
@@ -232,11 +239,11 @@ void expect_parts(const std::vector<std::size_t>& counts, std::size_t block, std
       next += range.n;
       const std::size_t index = layout.index(s, p);
       ASSERT_EQ(index % block, 0u);
-      for (std::size_t b = 0; b * block < range.n; ++b)
-        ASSERT_TRUE(blocks.insert(index / block + b).second) << "part " << p << " block " << block;
+      for (std::size_t b = 0; b * block < range.n; ++b) blocks.push_back(index / block + b);
     }
     ASSERT_EQ(next, ends[p]);
   }
+  ASSERT_TRUE(all_differ(blocks)) << "block " << block;
 }
 
 TEST(Layout, parts_are_cut_each_by_itself) {

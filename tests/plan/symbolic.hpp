@@ -10,17 +10,56 @@
 // buffered.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq::test::symbolic {
+
+// Values by numbers, in one array with open addressing: the mutations of prover_test.cpp make and drop many
+// thousands of them, and a node for each value took most of their time.
+template <class T>
+class NumberMap {
+ public:
+  // The value of this key, and whether it is new: then it is `value`. Valid until the next new key.
+  std::pair<T&, bool> find_or_add(std::uint64_t key, const T& value) {
+    if (2 * used_ >= entries_.size()) grow();
+    Entry& entry = place(key);
+    const bool is_new = entry.key_and_1 == 0;
+    if (is_new) {
+      entry = {key + 1, value};
+      ++used_;
+    }
+    return {entry.value, is_new};
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t key_and_1 = 0;  // 0: free
+    T value{};
+  };
+  Entry& place(std::uint64_t key) {
+    const std::uint64_t mixed = (key ^ key >> 29) * 0x9e3779b97f4a7c15u;
+    std::size_t at = static_cast<std::size_t>(mixed >> 32) & (entries_.size() - 1);
+    while (entries_[at].key_and_1 != 0 && entries_[at].key_and_1 != key + 1)
+      at = (at + 1) & (entries_.size() - 1);
+    return entries_[at];
+  }
+  void grow() {
+    std::vector<Entry> old(std::max<std::size_t>(64, 4 * entries_.size()));
+    old.swap(entries_);
+    for (Entry& entry : old)
+      if (entry.key_and_1 != 0) place(entry.key_and_1 - 1) = std::move(entry);
+  }
+  std::vector<Entry> entries_;  // a power of two
+  std::size_t used_ = 0;
+};
 
 // Hash-consed expressions: equal expressions have equal ids, and an operand's id is smaller than its user's.
 // Equal operands are encoded to equal wires, so the loss of an encode is named by the operand.
@@ -93,9 +132,9 @@ class Terms {
   Id make(Kind kind, int a, int b) {
     const std::uint64_t key = (static_cast<std::uint64_t>(a) << 33) | (static_cast<std::uint64_t>(b) << 3) |
                               static_cast<std::uint64_t>(kind);
-    const auto [at, fresh] = ids_.emplace(key, static_cast<Id>(nodes_.size()));
-    if (fresh) nodes_.push_back({kind, a, b});
-    return at->second;
+    const auto [id, is_new] = ids_.find_or_add(key, static_cast<Id>(nodes_.size()));
+    if (is_new) nodes_.push_back({kind, a, b});
+    return id;
   }
   static void add_atom(Linear& total, Id atom, long count) {
     if ((total[atom] += count) == 0) total.erase(atom);
@@ -103,7 +142,7 @@ class Terms {
   bool is_sum(Id id) const { return nodes_[static_cast<std::size_t>(id)].kind == Kind::sum; }
 
   std::vector<Node> nodes_;
-  std::unordered_map<std::uint64_t, Id> ids_;  // a < 2^31, b < 2^30
+  NumberMap<Id> ids_;  // a < 2^31, b < 2^30
 };
 
 // What the ranks hold at the end. Nothing but `error` means anything if that is not empty.
@@ -175,7 +214,8 @@ class Machine {
   // Halves of messages between the same ranks with the same tag that have no partner yet: either sends or
   // receives.
   struct Posted {
-    std::vector<Slot*> slots;
+    Slot* first = nullptr;
+    std::vector<Slot*> others;  // behind it, in the order in which they were posted
     bool sends = false;
   };
   // One number for two small ones, that maps are hashed by.
@@ -251,9 +291,9 @@ class Machine {
 
   // Step::sum: equal numbers if and only if equal operands, on all ranks.
   void check_sum(std::size_t r, const Step& s, Terms::Id operand) {
-    const Terms::Id known = operand_of_.emplace(joined(s.chunk, s.sum), operand).first->second;
+    const Terms::Id known = operand_of_.find_or_add(joined(s.chunk, s.sum), operand).first;
     if (known != operand) return fail(r, "encodes another operand by the number of one");
-    const int number = sum_of_.emplace(joined(s.chunk, operand), s.sum).first->second;
+    const int number = sum_of_.find_or_add(joined(s.chunk, operand), s.sum).first;
     if (number != s.sum) fail(r, "encodes one operand by two numbers");
   }
 
@@ -297,14 +337,19 @@ class Machine {
   // Messages with the same ranks and tag are matched in the order in which they are posted.
   void post(int sender, int receiver, int tag, bool send, Slot& mine) {
     const int size = static_cast<int>(plans_.size());
-    Posted& posted = posted_[joined(sender * size + receiver, tag)];
-    if (posted.slots.empty() || posted.sends == send) {
+    Posted& posted = posted_.find_or_add(joined(sender * size + receiver, tag), {}).first;
+    if (posted.first == nullptr) {
       posted.sends = send;
-      posted.slots.push_back(&mine);
+      posted.first = &mine;
       return;
     }
-    Slot& first = *posted.slots.front();
-    posted.slots.erase(posted.slots.begin());
+    if (posted.sends == send) {
+      posted.others.push_back(&mine);
+      return;
+    }
+    Slot& first = *posted.first;
+    posted.first = posted.others.empty() ? nullptr : posted.others.front();
+    if (!posted.others.empty()) posted.others.erase(posted.others.begin());
     Slot &from = send ? mine : first, &to = send ? first : mine;
     --from.sends;
     to.receiving = false;
@@ -336,9 +381,9 @@ class Machine {
   const Written written_;
   Terms& terms_;
   std::vector<Rank> ranks_;
-  std::unordered_map<std::uint64_t, Posted> posted_;         // by sender and receiver, and tag
-  std::unordered_map<std::uint64_t, Terms::Id> operand_of_;  // by chunk and Step::sum
-  std::unordered_map<std::uint64_t, int> sum_of_;            // by chunk and operand
+  NumberMap<Posted> posted_;         // by sender and receiver, and tag
+  NumberMap<Terms::Id> operand_of_;  // by chunk and Step::sum
+  NumberMap<int> sum_of_;            // by chunk and operand
   Outcome outcome_;
 };
 

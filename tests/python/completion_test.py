@@ -1,4 +1,6 @@
 """mpiq completion: what the shells complete is what the parsers of the commands take."""
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -8,7 +10,7 @@ import tempfile
 import unittest
 from importlib.util import find_spec
 
-from mpi_quant.__main__ import COMMANDS
+from mpi_quant.__main__ import COMMANDS, main
 
 MISSING = [name for name in ("h5py", "matplotlib") if not find_spec(name)]
 
@@ -18,9 +20,17 @@ def mpiq(*words, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
+def here(*words):
+    """Standard output of mpiq in this process, which has imported what its commands need."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main(list(words))
+    return out.getvalue()
+
+
 def options_of(command):
     """The options that --help lists."""
-    return set(re.findall(r"(?m)^  (-\w|--[\w-]+)|^  -\w(?: \S+)?, (--[\w-]+)", mpiq(command, "--help")[1].split("options:")[1]))
+    return set(re.findall(r"(?m)^  (-\w|--[\w-]+)|^  -\w(?: \S+)?, (--[\w-]+)", here(command, "--help").split("options:")[1]))
 
 
 class Usage(unittest.TestCase):
@@ -39,11 +49,11 @@ class Shells(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        for shell in ("bash", "fish", "zsh"):
-            code, out, error = mpiq("completion", shell)
-            assert (code, error) == (0, ""), error
+        code, out, error = mpiq("completion", "bash")
+        assert (code, error) == (0, ""), error
+        for shell, script in (("bash", out), ("fish", here("completion", "fish")), ("zsh", here("completion", "zsh"))):
             with open(f"{cls.folder.name}/{shell}", "w", encoding="utf-8") as file:
-                file.write(out)
+                file.write(script)
 
     def script(self, shell):
         with open(f"{self.folder.name}/{shell}", encoding="utf-8") as file:

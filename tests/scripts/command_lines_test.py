@@ -82,7 +82,7 @@ class EveryCommand(unittest.TestCase):
                       ["plot", "speedup", none], ["policy", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
                       ["simulate", "--compare", none],
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
-            done = call(os.path.join(ROOT, "scripts", words[0]), *words[1:])
+            done = scripts_common.call(os.path.join(ROOT, "scripts", words[0]), *words[1:])
             self.assertEqual((words, done.returncode), (words, 2), done.stderr)
         for words in (["mpiq-bench", "allreduce", "--data", "file:" + none], ["mpiq-quality", "--data", "file:" + none], ["mpiq-replay", "--data", "file:" + none],
                       ["mpiq-bench", "--config", none, "allreduce"], ["mpiq-bench", "allreduce", "--layers", none],

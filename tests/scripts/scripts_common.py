@@ -14,6 +14,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 SCRIPTS = os.path.join(ROOT, "scripts")
+SLURM = os.path.join(ROOT, "slurm")
 PACKAGE = os.path.join(ROOT, "python")
 sys.path[:0] = [SCRIPTS, PACKAGE]
 sys.dont_write_bytecode = True  # leave no files in the tree
@@ -30,16 +31,21 @@ def committed(pattern):
     return [path for path in found if path in known] if known else found
 
 
-def call(*command, env=None):
-    """Runs a program to its end. A Python script of scripts/ runs in a copy of this process, which has imported what the script imports:
-    that takes most of the time of a script."""
+def call(*command, env=None, stdin=None, cwd=None):
+    """Runs a program to its end. A Python script of scripts/ or slurm/ runs in a copy of this process, which has imported what the script
+    imports: that takes most of the time of a script. stdin: a file descriptor; that of this process if it is not given."""
     environment = {**os.environ, **(env or {})}
     if not is_python_script(command[0]):
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, stdin=stdin, cwd=cwd)
     import_command(command[0])
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
+            if cwd is not None:
+                os.chdir(cwd)
+            if stdin is not None:
+                os.dup2(os.open(os.devnull, os.O_RDONLY) if stdin == subprocess.DEVNULL else stdin, 0)
+                sys.stdin = open(0, closefd=False)  # pylint: disable=consider-using-with
             os._exit(run_script(command, environment, out.fileno(), err.fileno()))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         out.seek(0)
@@ -48,7 +54,7 @@ def call(*command, env=None):
 
 
 def is_python_script(path):
-    if os.path.dirname(path) != SCRIPTS or not os.path.isfile(path):
+    if os.path.dirname(path) not in (SCRIPTS, SLURM) or not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
         return b"python" in file.readline()
@@ -58,11 +64,12 @@ def import_command(path):
     """Imports the command of mpiq that a script starts. Where that fails, the script says why."""
     with open(path, encoding="utf-8") as file:
         found = re.search(r'^mpiq_python\.start\("(\w+)"', file.read(), re.M)
+    command = os.path.basename(path) if os.path.dirname(path) == SLURM else found and found[1]
     backend = os.environ.get("MPLBACKEND")
     os.environ["MPLBACKEND"] = "Agg"  # as mpi_quant.__main__
     with contextlib.suppress(ImportError):
-        if found:
-            importlib.import_module(f"mpi_quant.commands.{found[1]}")
+        if command:
+            importlib.import_module(f"mpi_quant.commands.{command}")
     del os.environ["MPLBACKEND"]
     if backend is not None:
         os.environ["MPLBACKEND"] = backend

@@ -2,10 +2,8 @@
 import os
 import subprocess
 
-from scripts_common import ROOT, InTemporaryFolder  # finds the package for the next one
+from scripts_common import SLURM, InTemporaryFolder, call  # finds the package for the next one
 from mpi_quant.slurm import run_folder
-
-SLURM = os.path.join(ROOT, "slurm")
 
 # Each notes its call; FAKE_<NAME> is what it exits with.
 FAKE = """#!/bin/bash
@@ -45,8 +43,7 @@ class WithFakes(InTemporaryFolder):
         self.run_folder = self.path("run")
 
     def call(self, *words, stdin=subprocess.DEVNULL, **env):
-        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=stdin, cwd=self.folder,
-                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
+        return call(*words, stdin=stdin, cwd=self.folder, env={"PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
 
     def submit(self, *words, **env):
         return self.call(os.path.join(SLURM, "submit"), "--bin", self.path("bin"), "--out", self.run_folder, *words, **env)

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -66,26 +65,29 @@ struct UnionOutcome {
 // Left fold in the order of the ranks, in type A: as a list, or as the vector it is.
 template <class T, class A, class O>
 UnionOutcome<T> union_expected_as(const UnionCase& c, const std::vector<UnionInput<T>>& inputs) {
-  std::map<std::uint64_t, std::vector<A>> all;
-  for (const UnionInput<T>& in : inputs)
-    for (std::size_t i = 0; i < in.indices.size(); ++i) {
-      const T* const row = in.values.data() + i * c.stride;
-      const auto [at, fresh] = all.try_emplace(in.indices[i], row, row + c.stride);
-      for (std::size_t s = 0; s < c.stride && !fresh; ++s)
-        at->second[s] = O::apply(at->second[s], static_cast<A>(row[s]));
-    }
   UnionOutcome<T> expected;
-  if (c.dense_output) expected.values.assign(c.size * c.stride, O::template absent<T>());
-  for (const auto& [index, row] : all) {
-    expected.indices.push_back(index);
-    for (std::size_t s = 0; s < c.stride; ++s) {
-      const T value = static_cast<T>(row[s]);
-      if (c.dense_output)
-        expected.values[index * c.stride + s] = value;
-      else
-        expected.values.push_back(value);
+  std::vector<std::uint64_t>& all = expected.indices;
+  for (const UnionInput<T>& in : inputs) all.insert(all.end(), in.indices.begin(), in.indices.end());
+  detail::tidy(all);
+  std::vector<A> sums(all.size() * c.stride);
+  std::vector<char> met(all.size());
+  for (const UnionInput<T>& in : inputs) {
+    std::size_t at = 0;  // lists ascend
+    for (std::size_t i = 0; i < in.indices.size(); ++i) {
+      while (all[at] != in.indices[i]) ++at;
+      for (std::size_t s = 0; s < c.stride; ++s) {
+        const auto value = static_cast<A>(in.values[i * c.stride + s]);
+        A& sum = sums[at * c.stride + s];
+        sum = met[at] ? O::apply(sum, value) : value;
+      }
+      met[at] = 1;
     }
   }
+  expected.values.assign((c.dense_output ? c.size : all.size()) * c.stride, O::template absent<T>());
+  for (std::size_t at = 0; at < all.size(); ++at)
+    for (std::size_t s = 0; s < c.stride; ++s)
+      expected.values[(c.dense_output ? all[at] : at) * c.stride + s] =
+          static_cast<T>(sums[at * c.stride + s]);
   if (c.dense_output) expected.indices.clear();
   return expected;
 }

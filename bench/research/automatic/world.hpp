@@ -52,8 +52,7 @@ class World {
 
   // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
   std::function<double(const AutoCandidate&)> error = [](const AutoCandidate& c) {
-    const std::string text = to_string(c.method);
-    const auto starts = [&](std::string_view word) { return text.starts_with(word); };
+    const auto starts = [&](std::string_view word) { return c.method.codec->name.starts_with(word); };
     return c.method.codec->lossless ? 0
            : starts("bf16")         ? 0.0017
            : starts("f16")          ? 0.0003

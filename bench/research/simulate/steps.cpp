@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <random>
+#include <tuple>
 
 namespace mq::sim {
 namespace {
@@ -15,23 +17,40 @@ std::size_t eight(std::size_t, kernels::Element, const kernels::Params&) noexcep
   return sizeof(std::uint64_t);
 }
 
+// The first numbers of one sequence of normal ones, kept for the next lengths: to draw them takes longer than
+// to encode them. The mutex must be held.
+const std::vector<double>& noise(std::size_t n) {
+  static std::mt19937_64 random(1);
+  static std::normal_distribution<double> normal(0, 1e-3);
+  static std::vector<double> drawn;
+  drawn.reserve(n);
+  while (drawn.size() < n) drawn.push_back(normal(random));
+  return drawn;
+}
+
 }  // namespace
 
+// Of all calls that this process simulates: many differ in their network, plan or number of ranks alone.
 std::size_t WireSizes::bytes(std::size_t n) {
   const auto [at, is_new] = known_.try_emplace(n);
-  if (is_new) at->second = encode_noise(n);
-  return at->second;
+  if (!is_new) return at->second;
+  using Key = std::tuple<std::uint16_t, decltype(params_.value), kernels::Element, bool, std::size_t>;
+  static std::mutex mutex;
+  static std::map<Key, std::size_t> of_all;
+  const std::scoped_lock lock(mutex);
+  const auto [known, is_first] = of_all.try_emplace({codec_->id, params_.value, element_, feedback_, n});
+  if (is_first) known->second = encode_noise(n);
+  return at->second = known->second;
 }
 
 std::size_t WireSizes::encode_noise(std::size_t n) const {
   const std::size_t bound = codec_->wire_bound(n, element_, params_);
   if (n == 0 || n > kMostNoise) return n == 0 ? 0 : bound;
-  std::mt19937_64 random(1);
-  std::normal_distribution<double> normal(0, 1e-3);
+  const std::vector<double>& numbers = noise(n);
   const std::size_t width = kernels::element_bytes(element_);
   std::vector<std::byte> x(n * width), residual(n * width), wire(bound);
   for (std::size_t i = 0; i < n; ++i) {
-    const double value = normal(random);
+    const double value = numbers[i];
     const auto narrow = static_cast<float>(value);
     std::memcpy(&x[i * width], width == 8 ? static_cast<const void*>(&value) : &narrow, width);
   }

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -14,6 +15,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/simt.cuh"
@@ -27,14 +29,16 @@ std::map<std::string_view, Kernel>& table() {
   return kernels;
 }
 
-enum class State : std::uint8_t { fresh, ready, at_warp, at_barrier, paused, done };
-
 struct Block;
 struct Thread : Here {  // Here comes first: `here` points at it
-  State state;
   std::uint32_t meetings;
-  Fiber* fiber;
+  Fiber* fiber;  // null before the thread begins, and when it has ended
   Block* home;
+};
+
+// Where the lanes of a warp are, one bit each: they can go on, or wait. Those that have ended are nowhere.
+struct Warp {
+  std::uint32_t ready = ~0u, at_warp = 0, at_barrier = 0, paused = 0;
 };
 
 struct SharedObject {
@@ -44,6 +48,7 @@ struct SharedObject {
 
 struct Block {
   std::vector<Thread> thread;
+  std::vector<Warp> warp;
   std::vector<std::uint64_t> slots;  // of each warp two times 32, for meetings in turn
   std::vector<std::byte> shared;     // the dynamic part, then objects as they are first asked for
   std::byte* dynamic = nullptr;
@@ -59,99 +64,92 @@ struct Emulator {
   Fiber main;  // where run() is
   const Kernel* kernel = nullptr;
   const void* args = nullptr;
-  // The warp whose turn it is, and the order of its lanes.
+  // The warp whose turn it is, the order of its lanes, and those that have not had their turn yet.
   Thread* lanes = nullptr;
-  std::uint32_t place = 0;
+  Warp* warp = nullptr;
+  std::uint32_t left = 0;
   bool descending = false;
   std::size_t shared_most = 0;  // of a block, objects and the dynamic part together
   std::uint64_t seed = 0;
   std::string error;
   std::vector<std::unique_ptr<Block>> idle;
-
-  Thread& at(std::uint32_t where) { return lanes[descending ? 31 - where : where]; }
 };
-thread_local Emulator emulator;
+thread_local Emulator the_emulator;
+// The same without the question whether it was made, which every use of an object with a constructor asks.
+constinit thread_local Emulator* running = nullptr;
 
 bool fail(const char* what) {
-  Emulator& e = emulator;
+  Emulator& e = the_emulator;
   if (e.error.empty()) e.error = (e.kernel ? std::string(e.kernel->name) + ": " : std::string()) + what;
   return false;
 }
 
-// The next lane of this turn that can go on, or null.
-Thread* next_lane() {
-  Emulator& e = emulator;
-  while (++e.place < 32)
-    if (Thread& t = e.at(e.place); t.state == State::fresh || t.state == State::ready) return &t;
-  return nullptr;
+// The next lane of this turn that can go on, or null. Where all lanes have met at a warp function, all go on.
+Thread* next_lane(Emulator& e) {
+  if (e.left == 0) {
+    if (e.warp->at_warp != ~0u) return nullptr;
+    e.warp->at_warp = 0;
+    e.left = ~0u;
+  }
+  const auto lane =
+      static_cast<std::uint32_t>(e.descending ? 31 - std::countl_zero(e.left) : std::countr_zero(e.left));
+  e.left &= ~(1u << lane);
+  return &e.lanes[lane];
 }
 
 void fiber_main(Fiber*);
 
 // Where a lane, or run(), hands the turn on: to `next`, or back to run() if null.
-void hand_on(Fiber& from, Thread* next) {
-  Emulator& e = emulator;
+void hand_on(Emulator& e, Fiber& from, Thread* next) {
   if (next == nullptr) return change_fiber(from, e.main);
   here = next;
-  if (next->state == State::fresh) next->fiber = e.pool.take(&fiber_main);
+  if (next->fiber == nullptr) next->fiber = e.pool.take(&fiber_main);
   change_fiber(from, *next->fiber);
 }
 
 // A fiber runs threads from their beginnings, one after the other as long as they end.
 void fiber_main(Fiber* self) {
-  Emulator& e = emulator;
+  Emulator& e = *running;
   for (;;) {
     auto* const t = static_cast<Thread*>(here);
     t->fiber = self;
     e.kernel->run(e.args);
-    t->state = State::done;
     t->fiber = nullptr;
-    Thread* const next = next_lane();
-    if (next != nullptr && next->state == State::fresh) {
+    Thread* const next = next_lane(e);
+    if (next != nullptr && next->fiber == nullptr) {
       here = next;
       continue;
     }
     e.pool.give_back(self);  // runs on until it hands on, and from there when it is taken again
-    hand_on(*self, next);
+    hand_on(e, *self, next);
   }
 }
 
-Thread& wait(State state) {
+// The lane of this thread waits there. Returns when it has its turn again.
+void wait(std::uint32_t Warp::*where) {
+  Emulator& e = *running;
   auto* const t = static_cast<Thread*>(here);
-  t->state = state;
-  hand_on(*t->fiber, next_lane());
-  return *t;
+  e.warp->*where |= 1u << (t->thread % 32);
+  hand_on(e, *t->fiber, next_lane(e));
 }
 
 // One turn of a warp: each lane as far as it comes, again while all meet at warp functions. True if a lane
 // has moved.
 bool turn(Block& b, std::uint32_t w) {
-  Emulator& e = emulator;
+  Emulator& e = *running;
   e.lanes = b.thread.data() + std::size_t{32} * w;
-  bool moved = false;
-  for (;;) {
-    e.place = ~0u;
-    Thread* const first = next_lane();
-    if (first == nullptr) return moved;
-    moved = true;
-    hand_on(e.main, first);
-    std::uint32_t met = 0, paused = 0;
-    for (std::uint32_t l = 0; l < 32; ++l) {
-      met += e.lanes[l].state == State::at_warp;
-      paused += e.lanes[l].state == State::paused;
-    }
-    if (met == 32) {
-      for (std::uint32_t l = 0; l < 32; ++l) e.lanes[l].state = State::ready;
-      continue;
-    }
-    if (met > 0 && paused == 0) return fail("a warp function that not all lanes of the warp come to");
-    return moved;
-  }
+  e.warp = &b.warp[w];
+  e.left = std::exchange(e.warp->ready, 0);
+  if (e.left == 0) return false;
+  hand_on(e, e.main, next_lane(e));
+  if (e.warp->at_warp != 0 && e.warp->paused == 0)
+    return fail("a warp function that not all lanes of the warp come to");
+  return true;
 }
 
 // One turn of a block. `over`: all threads have come to their ends.
 bool turn(Block& b, std::mt19937_64* random, bool& over) {
-  const auto warps = static_cast<std::uint32_t>(b.thread.size() / 32);
+  const auto warps = static_cast<std::uint32_t>(b.warp.size());
   std::vector<std::uint32_t> order;
   if (random != nullptr) {
     order.resize(warps);
@@ -160,24 +158,20 @@ bool turn(Block& b, std::mt19937_64* random, bool& over) {
   }
   bool moved = false;
   for (std::uint32_t w = 0; w < warps; ++w) {
-    if (random != nullptr) emulator.descending = ((*random)() & 1) != 0;
+    if (random != nullptr) running->descending = ((*random)() & 1) != 0;
     moved |= turn(b, random != nullptr ? order[w] : w);
-    if (!emulator.error.empty()) return false;
+    if (!running->error.empty()) return false;
   }
-  std::size_t done = 0, met = 0;
-  bool paused = false;
-  for (Thread& t : b.thread) {
-    done += t.state == State::done;
-    met += t.state == State::at_barrier;
-    if (t.state == State::paused) {
-      t.state = State::ready;
-      paused = true;
-    }
+  bool met = false, paused = false, elsewhere = false;
+  for (Warp& warp : b.warp) {
+    met = met || warp.at_barrier != 0;
+    paused = paused || warp.paused != 0;
+    elsewhere = elsewhere || (warp.at_warp | warp.paused) != 0;
+    warp.ready |= std::exchange(warp.paused, 0);
   }
-  over = done == b.thread.size();
-  if (!over && done + met == b.thread.size()) {
-    for (Thread& t : b.thread)
-      if (t.state == State::at_barrier) t.state = State::ready;
+  over = !met && !elsewhere;
+  if (met && !elsewhere) {
+    for (Warp& warp : b.warp) warp.ready |= std::exchange(warp.at_barrier, 0);
     b.sum[++b.barriers & 1] = 0;
   } else if (!over && !paused && !moved) {
     return fail("a barrier that not all threads of the block come to");
@@ -189,7 +183,7 @@ bool turn(Block& b, std::mt19937_64* random, bool& over) {
 std::size_t unused_head(const Block& b) { return static_cast<std::size_t>(b.dynamic - b.shared.data()); }
 
 std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t index) {
-  Emulator& e = emulator;
+  Emulator& e = *running;
   std::unique_ptr<Block> b;
   if (e.idle.empty()) {
     b = std::make_unique<Block>();
@@ -198,6 +192,7 @@ std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t i
     e.idle.pop_back();
   }
   b->thread.resize(launch.block);
+  b->warp.assign(launch.block / 32, Warp{});
   for (std::uint32_t t = 0; t < launch.block; ++t) {
     b->thread[t] = Thread{};
     b->thread[t].thread = t;
@@ -221,12 +216,12 @@ std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t i
 void drop(std::vector<std::unique_ptr<Block>>& window) {
   for (const auto& b : window)
     for (const Thread& t : b->thread)
-      if (t.fiber != nullptr) emulator.pool.abandon(t.fiber);
+      if (t.fiber != nullptr) running->pool.abandon(t.fiber);
   window.clear();
 }
 
 bool run_grid(const kernels::Launch& launch) {
-  Emulator& e = emulator;
+  Emulator& e = *running;
   std::mt19937_64 random(e.seed);
   std::mt19937_64* const shuffled = e.seed != 0 ? &random : nullptr;
   const std::size_t width = e.seed != 0 ? 1 + e.seed % 4 : 1;
@@ -281,7 +276,7 @@ const std::uint64_t* meet_warp(std::uint64_t value) {
   std::uint64_t* const slots =
       t->home->slots.data() + std::size_t{64} * (t->thread / 32) + std::size_t{32} * (t->meetings++ & 1);
   slots[t->thread % 32] = value;
-  wait(State::at_warp);
+  wait(&Warp::at_warp);
   return slots;
 }
 
@@ -289,11 +284,11 @@ std::uint32_t meet_block(std::uint32_t value) {
   Block& b = *static_cast<Thread*>(here)->home;
   std::uint32_t& sum = b.sum[b.barriers & 1];
   sum += value;
-  wait(State::at_barrier);
+  wait(&Warp::at_barrier);
   return sum;
 }
 
-void pause() { wait(State::paused); }
+void pause() { wait(&Warp::paused); }
 
 std::byte* dynamic_shared() { return static_cast<Thread*>(here)->home->dynamic; }
 
@@ -301,7 +296,7 @@ std::byte* shared_object(const void* type, std::size_t bytes) {
   Block& b = *static_cast<Thread*>(here)->home;
   for (const SharedObject& o : b.objects)
     if (o.type == type) return o.at;
-  if (b.used + bytes > b.shared.size() || b.used + bytes > unused_head(b) + emulator.shared_most) {
+  if (b.used + bytes > b.shared.size() || b.used + bytes > unused_head(b) + running->shared_most) {
     fail("more shared memory than a block has");
     b.used = 0;  // somewhere, for the thread goes on until it waits
   }
@@ -312,9 +307,9 @@ std::byte* shared_object(const void* type, std::size_t bytes) {
   return at;
 }
 
-void set_order(std::uint64_t seed) noexcept { emulator.seed = seed; }
-const char* error() noexcept { return emulator.error.c_str(); }
-void clear_error() noexcept { emulator.error.clear(); }
+void set_order(std::uint64_t seed) noexcept { the_emulator.seed = seed; }
+const char* error() noexcept { return the_emulator.error.c_str(); }
+void clear_error() noexcept { the_emulator.error.clear(); }
 bool known(const char* kernel) noexcept { return table().count(kernel) != 0; }
 std::uint32_t args_bytes(const char* kernel) noexcept {
   return static_cast<std::uint32_t>(table().find(kernel)->second.args_bytes);
@@ -326,7 +321,8 @@ std::vector<const char*> names() {
 }
 
 bool run(const kernels::Launch& launch, std::uint32_t shared_most) noexcept {
-  Emulator& e = emulator;
+  Emulator& e = the_emulator;
+  running = &e;
   const auto found = table().find(launch.kernel);
   if (found == table().end()) return fail((std::string("no kernel ") + launch.kernel).c_str());
   e.kernel = &found->second;
@@ -364,7 +360,7 @@ kernels::Launcher launcher(std::uint32_t shared_most) noexcept {
 void use(const kernels::Launcher& launcher) noexcept { elsewhere = launcher; }
 bool on_device() noexcept { return elsewhere.launch != nullptr; }
 void report(const char* error) noexcept {
-  if (emulator.error.empty()) emulator.error = error;
+  if (the_emulator.error.empty()) the_emulator.error = error;
 }
 
 }  // namespace mq::simt

@@ -9,7 +9,7 @@ namespace mq::simt {
 
 struct Fiber {
   void* stack_pointer = nullptr;  // while another runs
-  std::byte* stack = nullptr;
+  std::byte *stack = nullptr, *top = nullptr;
   void (*begin)(Fiber*) = nullptr;  // never returns
 };
 
