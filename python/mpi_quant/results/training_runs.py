@@ -113,8 +113,8 @@ def mean_and_half_interval(values):
     return mean, T95[min(n - 2, len(T95) - 1)] * deviation / math.sqrt(n)
 
 
-def with_interval(text, half):
-    return text if half is None else f"{text} ± {half:.3f}"
+def with_interval(text, half, form=".3f"):
+    return text if half is None else f"{text} ± {half:{form}}"
 
 
 def accuracy(runs):
@@ -161,10 +161,14 @@ def target_of(methods):
     return math.floor(least * 1000 + 1e-9) / 1000
 
 
+def first_rows(runs, target):
+    """The first test of each seed with that accuracy; None if it is not reached."""
+    return {seed: next((row for row in run if row["accuracy"] >= target), None) for seed, run in runs.items()}
+
+
 def to_target(runs, target):
     """(seconds, steps) of each seed until the first test with that accuracy; None if it is not reached."""
-    first = {seed: next((row for row in run if row["accuracy"] >= target), None) for seed, run in runs.items()}
-    return {seed: row and (row["train_s"], row["step"]) for seed, row in first.items()}
+    return {seed: row and (row["train_s"], row["step"]) for seed, row in first_rows(runs, target).items()}
 
 
 def stopped_early(methods):
