@@ -30,8 +30,9 @@ void RunningCall::start() noexcept {
 }
 
 // A part has a signature of its own, so a rank that is in another part by mistake gets an error.
-void RunningCall::start_part(QueuePosition& position, std::uint32_t part) noexcept {
+void RunningCall::start_part(QueuePosition& position, std::uint32_t part, double measured) noexcept {
   signature_.params_hash ^= mixed(part);  // mixed(0) is 0
+  maxima_.measured = {measured};
   begin(position);
 }
 

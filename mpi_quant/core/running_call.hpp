@@ -80,8 +80,8 @@ class RunningCall final : public CallRun {
   // Starts part number `part` of a call of several, 0 for the first. The parts have one number and one window
   // of tags, which the first part enters and the caller leaves. MPI keeps the messages of one part before
   // those of the next, because a rank posts the receives of a part after it has completed those of the one
-  // before.
-  void start_part(QueuePosition& position, std::uint32_t part) noexcept;
+  // before. measured: what this rank brings to the part's agreement.
+  void start_part(QueuePosition& position, std::uint32_t part, double measured) noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
   // Nobody will complete the call. It goes on for the other ranks, but no longer uses the caller's vectors

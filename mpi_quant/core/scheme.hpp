@@ -12,6 +12,13 @@
 
 namespace mq {
 
+// A part, and what this rank brings to its agreement: a number that is not negative. All ranks get the
+// greatest. Null: there is no part.
+struct SchemePart {
+  const Call* call = nullptr;
+  double measured = 0;
+};
+
 // The steps of one scheme, for one call at a time. They are kept for the next call. The mutex of the
 // communicator's state is held in all of them.
 class SchemeSteps {
@@ -23,15 +30,15 @@ class SchemeSteps {
   virtual Status prepare(const Call& call, const MatrixShape& matrix, const Decision& decision) = 0;
   // How many calls this rank's residual has served. Valid after prepare(), as parts() is.
   virtual std::uint64_t calls() const = 0;
-  // The parts that each call has, if next() does not return another one. Each is a sum by MPI_SUM.
+  // The parts that a call usually has. Each is a sum by MPI_SUM.
   virtual std::span<const Call> parts() const = 0;
   // All ranks have agreed on the call. calls: the greatest of all ranks. Computes what the first part sums.
-  virtual void begin(std::uint64_t calls) noexcept = 0;
-  // A part has succeeded on this rank. Computes what follows from its sum, and returns the next part: that of
-  // parts(), or another one if all ranks see in the sum that they need it. Null: the result is there.
-  virtual const Call* next() noexcept = 0;
-  // The last part has failed on this rank, and may have succeeded on others, which then have a result.
-  virtual void lose() noexcept = 0;
+  virtual SchemePart begin(std::uint64_t calls) noexcept = 0;
+  // A part is over. Computes what follows from its sum, and returns the next part. None: the result is there.
+  // has_failed: on this rank; on others it may have succeeded. Then this returns a part if these others will
+  // make another one, and forgets what a result of others leaves without meaning. greatest: of the part's
+  // agreement.
+  virtual SchemePart next(bool has_failed, double greatest) noexcept = 0;
   // The end of the call, whatever became of it. Also if prepare() was not called.
   virtual void release(const Key& key, bool has_failed) noexcept = 0;
 };

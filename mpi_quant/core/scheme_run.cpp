@@ -72,7 +72,7 @@ Status SchemeRun::prepare_steps(const Request& request, const Decision& decision
 
 void SchemeRun::start() noexcept {
   position_ = state().order.next();
-  run_.start_part(position_, 0);
+  run_.start_part(position_, 0, 0);
   (void)advance();
 }
 
@@ -95,41 +95,39 @@ void SchemeRun::go_on() noexcept {
   Outcome last = run_.outcome();
   run_.release();
   Status local_error;
-  const Call* const part = part_after(last, local_error);
-  if (part == nullptr) return finish(std::move(last));
+  const SchemePart part = part_after(last, local_error);
+  if (part.call == nullptr) return finish(std::move(last));
   ++part_;
-  part_request_.call = *part;
+  part_request_.call = *part.call;
   run_.prepare(part_request_, part_decision_, std::move(local_error));
-  run_.start_part(position_, static_cast<std::uint32_t>(part_));
+  run_.start_part(position_, static_cast<std::uint32_t>(part_), part.measured);
 }
 
-// The part that follows one with this outcome. Null: none, and `last` is the outcome of the call.
-const Call* SchemeRun::part_after(Outcome& last, Status& local_error) noexcept {
+// The part that follows one with this outcome. None: `last` is the outcome of the call.
+SchemePart SchemeRun::part_after(Outcome& last, Status& local_error) noexcept {
   if (part_ == 0) {
-    if (!last.delivered || rehearsal_) return nullptr;
+    if (!last.delivered || rehearsal_) return {};
     has_begun_ = last.ran = true;
     position_.past_turn = true;  // MPI reduces no part
   }
   if (!failure_.status.ok()) {  // the other ranks know by now
     last = std::move(failure_);
-    return nullptr;
+    return {};
   }
   if (is_abandoned_ && last.status.ok()) last.status = RunningCall::abandoned();
-  const std::span<const Call> parts = steps_->parts();
-  if (last.status.ok()) {
+  if (!last.status.ok() && !last.ran) return {};  // all ranks know
+  const Maxima& agreed = run_.agreed_maxima();
+  SchemePart part;
+  if (part_ == 0 && !last.status.ok()) {
+    part.call = &steps_->parts()[0];  // the caller's vectors may be gone
+  } else {
     const DefaultFloats mode;
-    if (part_ > 0) return steps_->next();
-    steps_->begin(run_.agreed_maxima().calls);
-    return &parts[0];
+    part = part_ == 0 ? steps_->begin(agreed.calls) : steps_->next(!last.status.ok(), agreed.measured[0]);
   }
-  if (!last.ran) return nullptr;  // all ranks know
-  if (part_ < parts.size()) {
-    local_error = last.status;
-    failure_ = std::move(last);
-    return &parts[part_];
-  }
-  steps_->lose();
-  return nullptr;
+  if (last.status.ok() || part.call == nullptr) return part;
+  local_error = last.status;
+  failure_ = std::move(last);
+  return part;
 }
 
 void SchemeRun::finish(Outcome outcome) noexcept {

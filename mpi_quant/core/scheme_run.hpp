@@ -35,7 +35,7 @@ class SchemeRun final : public CallRun {
  private:
   Status prepare_steps(const Request& request, const Decision& decision);
   void go_on() noexcept;
-  const Call* part_after(Outcome& last, Status& local_error) noexcept;
+  SchemePart part_after(Outcome& last, Status& local_error) noexcept;
   void finish(Outcome outcome) noexcept;
 
   RunningCall& run_;

@@ -19,8 +19,10 @@
 // columns are made orthonormal before they are used. This changes no span, and products then stay within the
 // range of the type.
 //
-// If P or Q is not finite, or a product could overflow, a last part sums the input itself, on all ranks,
-// because all have the same P and Q. NaN and Inf are then where MPI would put them. E and Q stay.
+// If P is not finite, or a rank's part of Q is not finite or so large that a product could overflow, a last
+// part sums the input itself. All ranks have the same P, and the agreement on the second part tells them the
+// greatest part of Q. So they decide alike, also where a part has failed. NaN and Inf are then where MPI
+// would put them. E and Q stay.
 //
 // The parts are started and advanced by core/scheme_run.hpp, for calls of all forms.
 
@@ -61,11 +63,12 @@ class LowRank final : public SchemeSteps {
   Status prepare(const Call& call, const MatrixShape& matrix, const Decision& decision) override;
   std::uint64_t calls() const override { return residual_->calls; }
   std::span<const Call> parts() const override { return parts_; }
-  void begin(std::uint64_t calls) noexcept override;
-  const Call* next() noexcept override {
-    return element_ == kernels::Element::f64 ? next_of<double>() : next_of<float>();
+  SchemePart begin(std::uint64_t calls) noexcept override;
+  SchemePart next(bool has_failed, double greatest) noexcept override {
+    if (stage_ == Stage::input) return {};
+    return element_ == kernels::Element::f64 ? next_of<double>(has_failed, greatest)
+                                             : next_of<float>(has_failed, greatest);
   }
-  void lose() noexcept override;
   void release(const Key& key, bool has_failed) noexcept override;
 
  private:
@@ -99,10 +102,10 @@ class LowRank final : public SchemeSteps {
   template <class T>
   void project();
   template <class T>
-  const Call* next_of();
-  const Call* sum_input() {
+  SchemePart next_of(bool has_failed, double greatest);
+  SchemePart sum_input() {
     stage_ = Stage::input;
-    return &call_;
+    return {&call_};
   }
 
   CommState& state_;
@@ -174,7 +177,7 @@ void LowRank::set_parts() {
   parts_ = {sum(f.p_own, f.p, n_ * r_), sum(f.q_own, f.q_sum, m_ * r_)};
 }
 
-void LowRank::begin(std::uint64_t calls) noexcept {
+SchemePart LowRank::begin(std::uint64_t calls) noexcept {
   for (Residuals::Entry* const entry : {residual_, basis_}) {
     entry->end_estimates();  // of a call by another memory rule: they are no residual
     entry->used = true;
@@ -182,6 +185,7 @@ void LowRank::begin(std::uint64_t calls) noexcept {
   }
   stage_ = Stage::p;
   element_ == kernels::Element::f64 ? project<double>() : project<float>();
+  return {&parts_[0]};
 }
 
 // This rank's A^T Q.
@@ -195,27 +199,25 @@ void LowRank::project() {
 }
 
 template <class T>
-const Call* LowRank::next_of() {
+SchemePart LowRank::next_of(bool has_failed, double greatest) {
   const Factors<T> f = factors<T>();
-  if (stage_ == Stage::input) return nullptr;
   if (stage_ == Stage::p) {
+    stage_ = Stage::q;
+    if (has_failed) return {&parts_[1]};  // or the sum of the input: the others go on with one of them
     if (!is_finite(f.p, n_ * r_)) return sum_input();
     orthonormalize(f.p, n_, r_, f.work);
     products().multiply(matrix(), f.p, r_, f.q_own);
-    stage_ = Stage::q;
-    return &parts_[1];
+    return {&parts_[1], greatest_row(f.q_own, m_, r_)};
   }
-  if (!is_tame(f.q_sum, m_, r_)) return sum_input();
+  if (!is_tame<T>(greatest, state_.channel.comm().size())) return sum_input();
+  if (has_failed) {  // other ranks may have a result, so this rank's part of it is lost
+    residual_->restart();
+    basis_->restart();
+    return {};
+  }
   products().deliver(matrix(), {f.p, f.q_sum, f.q_own, r_}, call_.recvbuf, residual_->data());
   std::copy_n(f.q_sum, m_ * r_, reinterpret_cast<T*>(basis_->data()));
-  return nullptr;
-}
-
-// Other ranks may have a result, so this rank's part of it is lost. After a sum of the input nothing is.
-void LowRank::lose() noexcept {
-  if (stage_ == Stage::input) return;
-  residual_->restart();
-  basis_->restart();
+  return {};
 }
 
 void LowRank::release(const Key& key, bool has_failed) noexcept {

@@ -39,16 +39,24 @@ class Dot {
   std::array<T, kSums> sums_{};
 };
 
-// True if no element of q p^T can overflow, whatever p with orthonormal columns. False if an element is not
-// finite.
+// The greatest sum of magnitudes of a row of q, divided by 4. Infinity if an element is not finite.
 template <class T>
-bool is_tame(const T* q, std::size_t n, std::size_t r) {
+double greatest_row(const T* q, std::size_t n, std::size_t r) {
+  double greatest = 0;
   for (std::size_t j = 0; j < n; ++j) {
-    T sum = 0;
-    for (std::size_t k = 0; k < r; ++k) sum += std::abs(q[k * n + j]) / 4;
-    if (!(sum <= std::numeric_limits<T>::max() / 8)) return false;
+    double sum = 0;
+    for (std::size_t k = 0; k < r; ++k) sum += std::abs(static_cast<double>(q[k * n + j])) / 4;
+    if (!(sum <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
+    greatest = std::max(greatest, sum);
   }
-  return true;
+  return greatest;
+}
+
+// True if no element of q p^T can overflow, whatever p with orthonormal columns. q is the sum of the ranks'
+// own ones, and greatest the greatest of their greatest_row().
+template <class T>
+bool is_tame(double greatest, int ranks) {
+  return greatest * ranks <= static_cast<double>(std::numeric_limits<T>::max()) / 8;
 }
 
 template <class T>

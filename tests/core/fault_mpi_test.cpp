@@ -39,9 +39,12 @@ class Faults : public Api {
 };
 
 TEST_F(Faults, an_mpi_error_comes_back_and_marks_the_communicator_broken) {
-  const Info keyed{{"mpiq_method", "onebit"}, {"mpiq_key", "w"}};
+  const Info onebit{{"mpiq_method", "onebit"}, {"mpiq_key", "w"}};
+  const Info lowrank{{"mpiq_method", "lowrank"}, {"mpiq_key", "w"}, {"mpiq_matrix", "600x500"}};
   const int dissemination = size == 2 ? 1 : 2;  // messages of the agreement
-  for (const int at : {0, dissemination, dissemination + 1}) {
+  for (int trial = 0; trial < 6; ++trial) {
+    const MPI_Info keyed = trial < 3 ? onebit : lowrank;
+    const int at = trial % 3 == 0 ? 0 : dissemination + trial % 3 - 1;
     MPI_Comm copy = MPI_COMM_NULL;
     MPI_Comm_dup(comm, &copy);
     ASSERT_EQ(call(copy, keyed), MPI_SUCCESS);

@@ -176,12 +176,19 @@ TEST(LowRank, the_last_pass_works_in_place_and_leaves_finite_residuals) {
 
 TEST(LowRank, what_could_overflow_is_not_tame) {
   const float most = std::numeric_limits<float>::max();
-  const auto tame = [](std::vector<float> q) { return is_tame(q.data(), 1, q.size()); };
+  const auto tame = [](std::vector<float> q, int ranks = 1) {
+    return is_tame<float>(greatest_row(q.data(), 1, q.size()), ranks);
+  };
   EXPECT_TRUE(tame({0, most / 4, -most / 4}));
+  EXPECT_FALSE(tame({0, most / 4, -most / 4}, 2));
+  EXPECT_TRUE(tame({0, most / 8, -most / 8}, 2));
   EXPECT_FALSE(tame({0, most / 2, most / 4}));
   EXPECT_FALSE(tame({most, most, most, most}));
   EXPECT_FALSE(tame({0, std::numeric_limits<float>::quiet_NaN()}));
   EXPECT_FALSE(tame({-std::numeric_limits<float>::infinity()}));
+  const double wide[]{std::numeric_limits<double>::max(), 1, -std::numeric_limits<double>::max(), 1};
+  EXPECT_FALSE(is_tame<double>(greatest_row(wide, 2, 2), 1));
+  EXPECT_TRUE(is_tame<double>(greatest_row(wide + 1, 1, 1), 1000));
 }
 
 }  // namespace
