@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -195,5 +196,8 @@ Outcome<T> run_on_devices(const DeviceScene& s, const Vectors<T>& input, Vectors
 // The same vectors reduced on the host and on devices: the same bits, and as many bytes sent.
 template <class T>
 void expect_same(const DeviceScene& s, std::size_t n, const std::string& what);
+// The same for several ways to have one scene on devices; the host reduces once for all of them.
+template <class T>
+void expect_all_same(std::span<const DeviceScene> ways, std::size_t n, const std::string& what);
 
 }  // namespace mq::test

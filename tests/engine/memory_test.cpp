@@ -271,7 +271,8 @@ TEST(Memory, bounds_of_parts_add_up_to_no_more_than_the_bound_of_the_whole) {
 
 TEST(Memory, values_that_are_not_finite_reach_every_rank_and_are_gone_in_the_next_call) {
   for (const MemoryRule& of : kernels::memory_rules())
-    for (const double masked : {0.0, 1.0})
+    for (const double masked : {0.0, 1.0}) {
+      if (masked == 1 && of.name != "momentum") continue;
       for_each_scene_of(of, [&](Scene scene, std::size_t n) {
         if (n == 0) return;
         if (of.name == "momentum") scene.memory_values = {{2, masked}};
@@ -284,18 +285,21 @@ TEST(Memory, values_that_are_not_finite_reach_every_rank_and_are_gone_in_the_nex
         }
         Outcome<float> got = run(scene, x, with_arrays(of, zeros<float>(scene.ranks, n)));
         expect_sound(got, scene.describe(n));
-        const bool keeps = scene.memory->arrays > 0;
-        for (std::size_t i = 0; i < n; ++i) {
-          // Without a residual, elements beside one that is not finite have no place to wait.
-          if (keeps || bad[i] || !scene.codec->marks_blocks) {
-            ASSERT_NE(std::isfinite(got.output[0][i]), bad[i]) << scene.describe(n) << "at " << i;
-          }
-        }
-        for (const auto& arrays : got.residual)
-          for (const float v : arrays) ASSERT_TRUE(std::isfinite(v)) << scene.describe(n);
+        const auto all_finite = [](const std::vector<float>& values) {
+          return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+        };
+        // Without a residual, elements beside one that is not finite have no place to wait.
+        const bool all_count = scene.memory->arrays > 0 || !scene.codec->marks_blocks;
+        std::size_t wrong = 0;
+        while (wrong < n &&
+               ((!all_count && !bad[wrong]) || std::isfinite(got.output[0][wrong]) != bad[wrong]))
+          ++wrong;
+        ASSERT_EQ(wrong, n) << scene.describe(n) << ": that element is not what it should be";
+        for (const auto& arrays : got.residual) ASSERT_TRUE(all_finite(arrays)) << scene.describe(n);
         got = run(scene, inputs<float>(scene.ranks, n), got.residual);
-        for (const float v : got.output[0]) ASSERT_TRUE(std::isfinite(v)) << scene.describe(n);
+        ASSERT_TRUE(all_finite(got.output[0])) << scene.describe(n);
       });
+    }
 }
 
 // The mean of many results of one vector: all that is missing is in the last residuals (T22), which do not

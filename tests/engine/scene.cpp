@@ -1,5 +1,7 @@
 #include "tests/engine/scene.hpp"
 
+#include <deque>
+
 namespace mq::test {
 
 Parts parts_of_root(const Scene& scene, int rank, std::size_t n) {
@@ -148,22 +150,45 @@ void expect_sound(const Outcome<T>& got, const std::string& where) {
   ASSERT_EQ(got.leaked, 0u) << where << "requests or messages left";
 }
 
+// Where the numbers of a vector are in the type of residuals; `made` keeps those of half types.
+template <class T>
+const Compute<T>* computed(const std::vector<T>& x, std::deque<std::vector<Compute<T>>>& made) {
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    return x.data();
+  } else {
+    std::vector<Compute<T>>& wide = made.emplace_back(x.size());
+    kernels::convert(element_of<T>, kernels::Isa::scalar)->widen(x.data(), wide.data(), x.size());
+    return wide.data();
+  }
+}
+
 template <class T>
 void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<Compute<T>>& e,
                       const std::string& where, double divisor) {
+  std::deque<std::vector<Compute<T>>> made;
+  const Compute<T>* const output = computed(got.output[0], made);
+  std::vector<const Compute<T>*> inputs;
+  for (const std::vector<T>& of_rank : x) inputs.push_back(computed(of_rank, made));
   constexpr double kUnit = static_cast<double>(std::numeric_limits<Compute<T>>::epsilon()) / 2;
-  for (std::size_t i = 0; i < x[0].size(); ++i) {
-    double left = static_cast<double>(got.output[0][i]) * divisor, right = 0, magnitude = 0;
+  const double tolerance = 2 * kUnit * (static_cast<double>(x.size()) + 4);
+  double left = 0, right = 0, magnitude = 0;
+  const auto is_conserved = [&](std::size_t i) {
+    left = static_cast<double>(output[i]) * divisor;
+    right = 0;
+    magnitude = std::abs(left);
     for (std::size_t r = 0; r < x.size(); ++r) {
-      left += static_cast<double>(got.residual[r][i]);
-      right += static_cast<double>(x[r][i]) + static_cast<double>(e[r][i]);
-      magnitude += std::abs(static_cast<double>(x[r][i])) + std::abs(static_cast<double>(e[r][i])) +
-                   std::abs(static_cast<double>(got.residual[r][i]));
+      const auto kept = static_cast<double>(got.residual[r][i]), in = static_cast<double>(inputs[r][i]),
+                 before = static_cast<double>(e[r][i]);
+      left += kept;
+      right += in + before;
+      magnitude += std::abs(in) + std::abs(before) + std::abs(kept);
     }
-    magnitude += std::abs(static_cast<double>(got.output[0][i])) * divisor;
-    ASSERT_NEAR(left, right, 2 * kUnit * (static_cast<double>(x.size()) + 4) * magnitude)
-        << where << "at " << i;
-  }
+    return std::abs(left - right) <= tolerance * magnitude;
+  };
+  // One assertion for all elements: one for each took a third of the time of the tests of long vectors.
+  std::size_t lost = 0;
+  while (lost < x[0].size() && is_conserved(lost)) ++lost;
+  ASSERT_EQ(lost, x[0].size()) << where << ": that element has " << left << " of " << right;
 }
 
 #define MQ_SCENE_OF(T)                                                                             \

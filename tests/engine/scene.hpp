@@ -142,9 +142,14 @@ template <class T>
 Vectors<T> inputs(int ranks, std::size_t n, Input kind = Input::normal) {
   Vectors<T> x;
   for (int r = 0; r < ranks; ++r) {
-    const auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
-    x.emplace_back();
-    for (const Compute<T> v : values) x.back().push_back(static_cast<T>(v));
+    auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
+    if constexpr (std::is_same_v<T, Compute<T>>) {
+      x.push_back(std::move(values));
+    } else {
+      x.emplace_back(n);
+      kernels::convert(element_of<T>, kernels::Isa::scalar)
+          ->narrow(values.data(), x.back().data(), nullptr, n);
+    }
   }
   return x;
 }
