@@ -36,23 +36,3 @@ option(MPIQ_TOGETHER "compile up to eight files of a library at a time" ON)
 function(mpiq_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MPIQ_TOGETHER} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
-
-# What most files include of the standard library.
-set(mpiq_std_headers <algorithm> <array> <bit> <charconv> <cmath> <cstring> <limits> <map> <memory> <mutex> <optional> <span> <string> <string_view>
-  <utility> <vector>)
-
-# mpiq_precompile(TARGET HEADER...): these headers, of the project or <of a library>, are parsed once for all C++ files of the target.
-# With MPIQ_TOGETHER=OFF each file parses what it includes. Files of one target must have the same level of optimisation: GCC 12
-# crashes if it reads a header that was compiled with another one.
-function(mpiq_precompile target)
-  if(NOT MPIQ_TOGETHER)
-    return()
-  endif()
-  foreach(header IN LISTS ARGN)
-    if(NOT header MATCHES "^<")
-      set(header ${PROJECT_SOURCE_DIR}/${header})
-    endif()
-    string(REPLACE ">" "$<ANGLE-R>" header "${header}")
-    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
-  endforeach()
-endfunction()
