@@ -13,6 +13,8 @@ from unittest import mock
 import numpy as np
 
 import figure_checks
+import frontier_files
+import training_files
 from plots_test import MIB, Drawn, rows_over
 from result_files import OTHER, OVER, SMALL
 from results_test import point
@@ -20,9 +22,10 @@ from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
+from mpi_quant.commands import plot
 from mpi_quant.figures import look
 from mpi_quant.figures.plots import scale
-from mpi_quant.results import kernel_rates, training_step
+from mpi_quant.results import frontier, kernel_rates, training_runs, training_step
 from mpi_quant import _python
 from mpi_quant.figures import source_files
 from mpi_quant.figures import plots  # noqa: F401  registers them
@@ -216,6 +219,55 @@ class Figures(Drawn):
             for row in found:
                 if row["bytes"] == size:
                     self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
+
+    def drawn(self, name, source):
+        figure, _ = PLOTS[name](source)
+        self.addCleanup(look.plt.close, figure)
+        look.lay_out(figure)  # looks at the figure, see Drawn
+        return figure, " ".join(figure.words[1])
+
+    def test_lines_that_are_no_method_are_in_the_legend(self):
+        frontier_files.write(self.path(), {"onebit": (100, 0.2, 1e-3), "int8": (1000, 0.01, 2e-3), "topk": (1200, 0.3, 3e-3)})
+        figure, said = self.drawn("frontier", frontier.read(self.path()))
+        self.assertTrue(all("frontier: no method is better in both" in {line.get_label() for line in axis.lines} for axis in figure.axes))
+        for words in ("Lower is more accurate and further left is cheaper", "Large marks are preset", "A hollow mark is on no frontier"):
+            self.assertIn(words, said)
+        figure, _ = self.drawn("adacomp", training_runs.read([os.path.join(ROOT, "results", "2026-11-26-xeon-training", "mnist-cnn-adacomp.csv")]))
+        self.assertLessEqual({"paper: convolutions, bins of 50", "paper: dense layers, bins of 500"}, {line.get_label() for line in figure.axes[0].lines})
+
+    def test_training_says_which_times_to_distrust_and_has_a_tick_near_the_top(self):
+        runs = [training_files.rows_of(method, accuracies=(0.9, 0.95, 0.979, 0.979)) for method in ("mpi", "int8")]
+        slow = [{**row, "train_s": row["train_s"] + 60} for row in runs[1]]
+        figure, said = self.drawn("training", training_runs.read([training_files.write(self.path("t.csv"), runs[0], slow)]))
+        self.assertIn("with int8 (61 times).", said)
+        for axis in figure.axes:
+            low, high = sorted(axis.get_ylim())
+            self.assertLessEqual(np.log(min(axis.get_yticks()) / low), 0.15 * np.log(high / low))
+            self.assertEqual(len(axis.collections), 2, "a band for each of few methods")
+
+    def test_markers_are_whole(self):
+        rows = [point("mpi", MIB, 1e-3, err_rel_l2=3e-8), point("topk", MIB, 1e-3, err_rel_l2=1.0)]
+        figure, _ = self.drawn("error", Selection([reader.read(self.file(rows))], [], ""))
+        box = figure.axes[0].get_window_extent()
+        for line in figure.axes[0].lines:
+            half = (line.get_markersize() + line.get_markeredgewidth()) / 2 * figure.dpi / 72
+            self.assertTrue(all(box.y0 + half <= y <= box.y1 - half for _, y in line.get_transform().transform(line.get_xydata())))
+
+    def test_launches_are_below_the_names_of_their_methods(self):
+        figure, _ = self.drawn("launches", Selection([reader.read(os.path.join(ROOT, "results", "2026-11-24-epyc-codecs", "shm.h5"))], [], ""))
+        self.assertLessEqual({"mpi", "mpi/smp", "qsgd(bits=8)"}, {text.get_text() for text in figure.axes[0].get_xticklabels()})
+
+    def test_a_dense_call_is_a_bar_beside_the_phases(self):
+        figure, said = self.drawn("phases", Selection([reader.read(os.path.join(ROOT, "results", "reference", "shm.h5"))], [], ""))
+        left, right = figure.axes
+        self.assertEqual("fastest dense: MPI_Allreduce fp32, 54.340 ms", left.get_yticklabels()[0].get_text().replace("\n", " "))
+        self.assertAlmostEqual(left.patches[0].get_width(), 0.05434, 5)
+        self.assertEqual([text.get_text() for text in right.get_legend().get_texts()], ["whole call", "encode", "wait", "decode", "other"])
+        self.assertIn('"Other" is the rest of its time', said)
+
+    def test_many_files_make_a_short_name(self):
+        self.assertEqual(plot.stem_of([f"mnist-{i}-with-a-long-name.csv" for i in range(9)]), "mnist-0-with-a-long-name+8-more")
+        self.assertEqual(plot.stem_of(["a" * 90 + ".csv"]), "a" * 90)
 
 
 class Paper(Drawn):

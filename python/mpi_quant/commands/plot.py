@@ -15,6 +15,9 @@ from mpi_quant.figures.selection import BEST_DENSE, PlotError, Selection
 from mpi_quant.results import training_step
 
 
+LONGEST_STEM = 80  # letters of several names
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0],
                                      epilog=command_line.which_figures() + " Plots: " + "; ".join(
@@ -25,7 +28,7 @@ def parse(arguments):
                         "kernels.json, for roofline and for the memory's roof in busbw; TRAIN.csv of mpiq-train, for training; QUALITY.csv of mpiq-quality, for codecs; "
                         "errors.csv of scripts/frontier, for frontier")
     parser.add_argument("-o", "--out", metavar="DIR", help="folder of the figures [that of the first file]")
-    parser.add_argument("--name", help="figures are NAME-<plot>.* [the files' names]")
+    parser.add_argument("--name", help="figures are NAME-<plot>.* [the files' names; of many, the first and how many more]")
     parser.add_argument("--title", default="")
     parser.add_argument("--baseline", metavar="METHOD", help="speed-ups over this method, or over " + BEST_DENSE +
                         ", the fastest of the MPI library's own algorithms at each point [that of the measurement]")
@@ -77,13 +80,20 @@ def chosen(what, sources):
     return [(name, variant) for name in names for variant in PLOTS[name].variants(sources[PLOTS[name].takes]) or [""]]
 
 
+def stem_of(files):
+    """How the names of figures begin: the names of the files; of many, the first and how many more there are."""
+    names = [os.path.splitext(os.path.basename(path))[0] for path in files]
+    whole = "+".join(names)
+    return whole if len(names) == 1 or len(whole) <= LONGEST_STEM else f"{names[0]}+{len(names) - 1}-more"
+
+
 def main(arguments):
     options = parse(arguments)
     fig.use_style(options.width)
     try:
         with progress.Line("reads the files"):
             sources = read(options)
-        stem = options.name or "+".join(os.path.splitext(os.path.basename(path))[0] for path in options.files)
+        stem = options.name or stem_of(options.files)
         folder = options.out if options.out is not None else os.path.dirname(options.files[0])
         with progress.Line() as shown:
             for name, variant in shown.each("figure", chosen(options.what, sources)):

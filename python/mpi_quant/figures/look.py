@@ -157,9 +157,10 @@ def _log(axis, base, formatter, low, high, apart):
 
 
 def log_axis(axis, base, formatter, low, high):
-    """A logarithmic y from low to high, with room above and below."""
+    """A logarithmic y from low to high, with room above and below for whole markers."""
     axis.set_yscale("log", base=base)
-    _log(axis.yaxis, base, formatter, low / 1.3, high * 1.3, printed.apart(axis.yaxis, 0.07))
+    room = max(1.3, (high / low)**0.04)
+    _log(axis.yaxis, base, formatter, low / room, high * room, printed.apart(axis.yaxis, 0.07))
 
 
 def log_x_axis(axis, base, formatter, low, high):

@@ -6,7 +6,7 @@ from mpi_quant.figures.register import extent, plot
 from mpi_quant.figures.selection import PlotError
 from mpi_quant.results import training_runs
 
-PAPER = (40, 200)  # bins of 50 for convolutions, bins of 500 for dense layers
+PAPER = {40: "paper: convolutions, bins of 50", 200: "paper: dense layers, bins of 500"}  # Chen et al. 2018
 
 
 def curves_of(training):
@@ -41,8 +41,8 @@ def adacomp(source):
     figure, axes = fig.panels(titles, "bytes of floats / bytes sent", "step", share=False)
     rows = []
     for axis, title in zip(axes, titles):
-        for value in PAPER:
-            axis.axhline(value, color="#bbbbbb", linewidth=1.2, zorder=1)
+        for (value, name), dashes in zip(PAPER.items(), ("-", (0, (4, 2)))):
+            axis.axhline(value, color="#999999", linewidth=1.2, linestyle=dashes, zorder=1, label=name)
         begin = len(rows)
         for mine, method, steps, ratios in curves:
             if mine == title:
@@ -50,8 +50,9 @@ def adacomp(source):
                 axis.plot(steps, ratios, color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.3, label=name)
                 rows += [{"setting": title, "method": method, "step": step, "ratio": ratio} for step, ratio in zip(steps, ratios)]
         low, high = extent(rows[begin:], "ratio")
-        fig.log_axis(axis, 10, fig.PLAIN, min(low, PAPER[0]), max(high, PAPER[1]))
+        fig.log_axis(axis, 10, fig.PLAIN, min(low, *PAPER), max(high, *PAPER))
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
-    fig.finish(figure, "Bytes of AdaComp in training", ["Each point is the mean over the seeds, of the steps since the point before."])
+    fig.finish(figure, "Bytes of AdaComp in training", ["Each point is the mean over the seeds, of the steps since the point before. The grey lines are "
+                                                       "about what Chen et al. (2018) give."])
     return figure, rows

@@ -6,6 +6,7 @@ from mpi_quant.results import frontier
 SHOWN = ("mlp-hidden-512x512", "attention-all")  # a matrix and a vector; or the first two that there are
 AXES = {frontier.BYTES: ("bytes of a call", 1), "shm": ("ms of a call, shared memory", 1e3), "lab-10gbit": ("ms of a call, 10 Gbit/s", 1e3),
         "lab-1gbit": ("ms of a call, 1 Gbit/s", 1e3)}
+FRONTIER = "frontier: no method is better in both"
 LEAST, MOST = 1e-4, 1  # smaller errors are drawn at the least, for nobody chooses by them; greater ones are worse than to send nothing
 
 
@@ -34,7 +35,8 @@ def draw(points):
             axis, scale = next(panels), AXES[cost][1]
             here = [p for p in lossy if p.data == data and p.cost(cost) == p.cost(cost) and p.error < MOST]
             line = frontier.frontier(here, cost)
-            axis.plot([scale * p.cost(cost) for p in line], [max(LEAST, p.error) for p in line], color="#bbbbbb", linewidth=1.2, zorder=1)
+            axis.plot([scale * p.cost(cost) for p in line], [max(LEAST, p.error) for p in line], color="#bbbbbb", linewidth=1.2, zorder=1,
+                      label=FRONTIER if line else None)
             for p in here:
                 colour, marker, _, label = looks[codec_of(p.method)]
                 preset = p.method == codec_of(p.method)
@@ -44,8 +46,10 @@ def draw(points):
             drawn = [{"x": scale * p.cost(cost), "error": max(LEAST, p.error)} for p in here]
             fig.log_x_axis(axis, 10, fig.PLAIN, *extent(drawn, "x"))
             fig.log_axis(axis, 10, fig.PLAIN, *extent(drawn, "error"))
+    marks = ("Lower is more accurate and further left is cheaper. Large marks are preset parameters, small ones others. A hollow mark is on no frontier, "
+             "of any recording and any cost.")
     steps = "The error is that of the sum of the results of all recorded steps, relative to the exact sum; 2 ranks, each method with a key."
-    fig.finish(figure, "Error of a training's sum against what it costs", (steps, f"Errors below {LEAST:g} are drawn there, those of {MOST} and more are left out; the CSV has all."))
+    fig.finish(figure, "Error of a training's sum against what it costs", (marks, steps, f"Errors below {LEAST:g} are drawn there, those of {MOST} and more are left out; the CSV has all."))
     return figure, rows_of(points, on)
 
 

@@ -8,6 +8,9 @@ from mpi_quant.figures.selection import PlotError, names_of
 from mpi_quant.results.reader import median_interval
 
 
+MOST_NAMES = 20  # methods with room for their names below a panel
+
+
 def strips(selection):
     """Key, size and rows of the panels that have more than one launch at their largest size."""
     for key, size, rows in selection.largest():
@@ -42,9 +45,10 @@ def launches(selection):
     found = list(strips(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no point was measured in more than one launch (mpiq-bench --launch)")
-    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call", "")
     looks = selection.looks(m for *_, rows in found for m in rows["method"])
     names = list(looks)
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call", "method",
+                              height=3 + 0.05 * max(map(len, names)))
     out = []
     for axis, (key, size, rows) in zip(axes, found):
         for x, method in enumerate(names):
@@ -53,10 +57,12 @@ def launches(selection):
                  "reps": int(row["reps"]),
                  "drawn": "line" if good(row) else str(row["status"]) if row["status"] != "ok" else "oversubscribed",
                  **{c: float(row[c]) for c in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s")}} for row in rows]
-        axis.set_xticks([])
+        axis.set_xticks(range(len(names)), names if len(names) <= MOST_NAMES else [""] * len(names), rotation=90)
+        axis.tick_params(axis="x", length=0, labelbottom=True)
         axis.grid(axis="x", visible=False)
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(r["t_ci_lo_s"] for r in out), max(r["t_ci_hi_s"] for r in out))
     fig.finish(figure, selection.title or "Launch to launch", selection.footer(
+        "Each marker is a launch, in their order from left to right within a method. "
         "A line is the median of the launches. Its band, from six launches on, is the 95 % interval of that median.",
         np.concatenate([rows for *_, rows in found])))
     return figure, out

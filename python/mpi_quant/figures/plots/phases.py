@@ -10,6 +10,7 @@ from mpi_quant.results.schema import noun_of
 
 # Each phase has a colour and a hatching of its own. The colours are not those of methods.
 PHASES = {"encode": ("#4477AA", ""), "wait": ("#DDDDDD", "xx"), "decode": ("#CCBB44", "//"), "other": ("#AA3377", "..")}
+WHOLE = "#222222"  # of a dense call, which has no phases
 SPARE = ("#66CCEE", "\\\\")
 
 
@@ -28,8 +29,8 @@ def parts(exposed, busy, time):
 
 
 def panels(selection):
-    """Key, size, time of the fastest dense method (NaN if there is none), and seconds by phase of each method, at the largest
-    size."""
+    """Key, size, the fastest dense method as {name: seconds} (empty if there is none), and seconds by phase of each method, at the
+    largest size."""
     exposed, busy = selection.matrix("exposed"), selection.matrix("busy")
     for key, size, rows in selection.largest():
         rows, found = rows[good(rows)], {}
@@ -39,27 +40,31 @@ def panels(selection):
             mine = [m for m in mine if np.isfinite(m).all() and m.sum() > 0]
             if mine:
                 found[str(method)] = np.median(mine, axis=0)
-        dense = rows["t_median_s"][rows["compressor"] == "none"]
+        dense = rows[rows["compressor"] == "none"]
+        fastest = dense[np.argsort(dense["t_median_s"])[:1]]
         if found:
-            yield key, size, float(dense.min()) if len(dense) else np.nan, found
+            yield key, size, {str(row["method"]): float(row["t_median_s"]) for row in fastest}, found
 
 
 def applies(selection):
     return bool(phase_names(selection)) and next(panels(selection), None) is not None
 
 
-def bars(axis, found, names, share):
-    """Draws a stacked bar for each method, from 0."""
-    for y, seconds in enumerate(found.values()):
+def bars(axis, dense, found, names, share):
+    """Draws a bar of the fastest dense method, and below it a stacked bar for each compressed one, from 0. dense: label -> seconds."""
+    for y, seconds in enumerate(dense.values()):
+        axis.barh(y, 100 if share else seconds, color=WHOLE, height=0.7, label="whole call")
+    for y, seconds in enumerate(found.values(), len(dense)):
         scale = 100 / seconds.sum() if share else 1
         left = 0.0
         for name, value in zip(names, seconds):
             colour, hatch = PHASES.get(name, SPARE)
             axis.barh(y, value * scale, left=left, color=colour, hatch=hatch, edgecolor="#555555", linewidth=0.4, height=0.7,
-                      label=None if y else name)
+                      label=None if y > len(dense) else name)
             left += value * scale
-    axis.set_yticks(range(len(found)), ["" if share else fig.in_lines(m, 36) for m in found])
-    axis.set_ylim(len(found) - 0.5, -0.5)
+    labels = [*dense, *found]
+    axis.set_yticks(range(len(labels)), ["" if share else fig.in_lines(m, 36) for m in labels])
+    axis.set_ylim(len(labels) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     axis.xaxis.set_major_locator(ticker.MaxNLocator(5))
     axis.xaxis.set_major_formatter(ticker.PercentFormatter() if share else ticker.EngFormatter(unit="s"))
@@ -72,21 +77,22 @@ def phases(selection):
     names, found = phase_names(selection), list(panels(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no row with phases: /phases/exposed_s is missing or empty")
-    titles = [title for key, size, dense, _ in found for title in (
-        one_size(selection, key, size), "" if np.isnan(dense) else f"fastest {selection.function} here: {seconds_label(dense)}")]
+    titles = [title for key, size, *_ in found for title in (one_size(selection, key, size), "")]
     figure, axes = fig.panels(titles, "", "exposed time of the slowest rank", share=False,
-                              height=max(2, *(1 + 0.36 * len(methods) for *_, methods in found)))
+                              height=max(2, *(1 + 0.36 * len(dense | methods) for *_, dense, methods in found)))
     rows = []
-    for left, right, (key, size, _, methods) in zip(axes[::2], axes[1::2], found):
-        bars(left, methods, names, share=False)
-        bars(right, methods, names, share=True)
+    for left, right, (key, size, dense, methods) in zip(axes[::2], axes[1::2], found):
+        whole = {f"fastest dense: {fig.label(method, selection.dtypes, selection.function)}, {seconds_label(time)}": time for method, time in dense.items()}
+        bars(left, whole, methods, names, share=False)
+        bars(right, whole, methods, names, share=True)
         right.set_xlabel("share of that time")
         right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         for method, seconds in methods.items():
             rows += [{**named(key), "method": method, "bytes": size, "phase": name, "exposed_s": float(value),
                       "share": float(value / seconds.sum())} for name, value in zip(names, seconds)]
     fig.finish(figure, selection.title or f"Where the time of a compressed {noun_of(selection.collective)} goes", selection.footer(
-        "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once."
+        "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once. "
+        "\"Other\" is the rest of its time: what it does outside of encoding, decoding and waiting, such as starting messages and copying."
         + (" Of vectors on a GPU, encode and decode are the GPU's own time, which may overlap the waiting."
            if any((r.points["memory"] == "cuda").any() for r in selection.results) else "")))
     return figure, rows
