@@ -8,7 +8,7 @@
 #include <mpi_quant.h>
 #include <stdio.h>
 
-enum { kInputs = 400, kOutputs = 300, kElements = kInputs * kOutputs, kCalls = 20 };
+enum { kInputs = 400, kOutputs = 300, kElements = kInputs * kOutputs, kCalls = 10 };
 static float gradient[kElements], sum[kElements]; /* gradient[output][input] */
 static double results[kElements], expected[kElements];
 

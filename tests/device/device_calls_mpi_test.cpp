@@ -39,9 +39,10 @@ TEST_F(DeviceCalls, bits_are_those_of_the_host_in_every_memory) {
   int turn = 0;
   std::vector<std::string> words{"int4(code=entropy)"};  // a row that does not serve all parameters
   for (const kernels::Codec& codec : kernels::codecs()) words.emplace_back(codec.name);
-  for (const std::string& word : words)
-    for (const PlanRow& plan : plans()) {
-      const std::string method = word + "/" + std::string(plan.name);
+  for (std::size_t w = 0; w < words.size(); ++w)
+    for (std::size_t p = 0; p < plans().size(); ++p, ++turn) {
+      if (!is_swept(w, p)) continue;
+      const std::string method = words[w] + "/" + std::string(plans()[p].name);
       const Method parsed = *parse_method(method);
       const kernels::Codec& codec = *parsed.codec;
       for (const std::size_t n : counts) {
@@ -68,7 +69,6 @@ TEST_F(DeviceCalls, bits_are_those_of_the_host_in_every_memory) {
           ASSERT_TRUE(same_bits(expected[i], mixed[i])) << method << " n=" << n << " " << i;
         }
       }
-      ++turn;
     }
   if (runs_kernels()) {
     EXPECT_STREQ(staging_reason(), nullptr);

@@ -118,6 +118,8 @@ endif()
 # Tests of calls with vectors on GPUs, over the fake driver (above); device_calls_mpi_test alone over any.
 if(TARGET mpi_quant_cuda)
   mpiq_any_cuda_mpi_test(device_calls_mpi_test device_calls_mpi_test.cpp RANKS 1 2)
+  # device_mpi_test_np2 has the same two sweeps over all methods, with the same driver.
+  set_property(TEST device_calls_mpi_test_np2 APPEND PROPERTY ENVIRONMENT "GTEST_FILTER=-*_in_every_memory")
   mpiq_any_cuda_mpi_test(device_streams_mpi_test device_streams_mpi_test.cpp RANKS 1)
   mpiq_fake_cuda_mpi_test(device_mpi_test device_mpi_test.cpp device_calls_mpi_test.cpp RANKS 1 2 3 4)
   mpiq_fake_cuda_mpi_test(device_places_mpi_test device_places_mpi_test.cpp RANKS 1 2 3)

@@ -48,14 +48,27 @@ class CommittedFiles(unittest.TestCase):
         results = [reader.read(path) for path in paths]
         return Selection(results, [], "", BEST_DENSE if all(r.samples is not None for r in results) else None)
 
+    @staticmethod
+    def shape(path, source):
+        """What decides which lines of a plot a file runs: the same for all files of one sweep."""
+        results, points = source.results[0], source.points
+        has = [getattr(results, name) is not None for name in ("samples", "t_rank", "exposed", "busy")]
+        return (os.path.dirname(path), *has, len(list(source.panels())), *(tuple(sorted(set(points[column]))) for column in
+                ("method", "bytes", "collective", "dtype", "place", "status", "launch", "grade", "oversubscribed", "data", "compute_percent")))
+
     def test_every_plot_draws_every_file_to_which_it_applies(self):
-        self.assertGreater(len(FILES), 10)
+        seen = set()
         for path in FILES:
             source = self.select(path)
+            shape = self.shape(path, source)
+            if shape in seen:  # it differs from another one in numbers alone
+                continue
+            seen.add(shape)
             for name, function in PLOTS.items():
                 if function.takes == "results" and function.applies(source):
                     with self.subTest(file=os.path.relpath(path, ROOT), plot=name):
                         self.drawn(function, source)
+        self.assertGreater(len(seen), 10)
 
     def test_figures_of_the_reference_can_be_read(self):
         """Nothing collides, is cut off or covered, and legends are in the order of the curves."""
