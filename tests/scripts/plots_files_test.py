@@ -14,7 +14,6 @@ import numpy as np
 
 import figure_checks
 import frontier_files
-import training_files
 from plots_test import MIB, Drawn, rows_over
 from result_files import OTHER, OVER, SMALL
 from results_test import point
@@ -22,7 +21,6 @@ from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
-from mpi_quant.commands import plot
 from mpi_quant.figures import look
 from mpi_quant.figures.plots import scale
 from mpi_quant.results import frontier, kernel_rates, training_runs, training_step
@@ -248,16 +246,6 @@ class Figures(Drawn):
         figure, _ = self.drawn("adacomp", training_runs.read([os.path.join(ROOT, "results", "2026-11-26-xeon-training", "mnist-cnn-adacomp.csv")]))
         self.assertLessEqual({"paper: convolutions, bins of 50", "paper: dense layers, bins of 500"}, {line.get_label() for line in figure.axes[0].lines})
 
-    def test_training_says_which_times_to_distrust_and_has_a_tick_near_the_top(self):
-        runs = [training_files.rows_of(method, accuracies=(0.9, 0.95, 0.979, 0.979)) for method in ("mpi", "int8")]
-        slow = [{**row, "train_s": row["train_s"] + 60} for row in runs[1]]
-        figure, said = self.drawn("training", training_runs.read([training_files.write(self.path("t.csv"), runs[0], slow)]))
-        self.assertIn("with int8 (61 times).", said)
-        for axis in figure.axes:
-            low, high = sorted(axis.get_ylim())
-            self.assertLessEqual(np.log(min(axis.get_yticks()) / low), 0.15 * np.log(high / low))
-            self.assertEqual(len(axis.collections), 2, "a band for each of few methods")
-
     def test_markers_are_whole(self):
         rows = [point("mpi", MIB, 1e-3, err_rel_l2=3e-8), point("topk", MIB, 1e-3, err_rel_l2=1.0)]
         figure, _ = self.drawn("error", Selection([reader.read(self.file(rows))], [], ""))
@@ -277,10 +265,6 @@ class Figures(Drawn):
         self.assertAlmostEqual(left.patches[0].get_width(), 0.05434, 5)
         self.assertEqual([text.get_text() for text in right.get_legend().get_texts()], ["whole call", "encode", "wait", "decode", "other"])
         self.assertIn('"Other" is the rest of its time', said)
-
-    def test_many_files_make_a_short_name(self):
-        self.assertEqual(plot.stem_of([f"mnist-{i}-with-a-long-name.csv" for i in range(9)]), "mnist-0-with-a-long-name+8-more")
-        self.assertEqual(plot.stem_of(["a" * 90 + ".csv"]), "a" * 90)
 
 
 class Paper(Drawn):

@@ -5,9 +5,13 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/training
 import math
 import unittest
 
+import numpy as np
+
 import training_files
 from plots_test import KIB, PROGRAMS, Drawn, command, rows_over
 from report_page_test import WithPage, words
+from mpi_quant.figures import look
+from mpi_quant.figures.register import PLOTS
 from mpi_quant.results import training_runs
 
 
@@ -176,6 +180,26 @@ class Report(WithTraining, WithPage):
             rows = self.draw("training", self.three(oversubscribed=oversubscribed), self.host())
             self.assertEqual({math.isnan(float(r["train_s"])) for r in rows}, {oversubscribed == 1})
             self.assertEqual({r["method"] for r in rows}, {"mpi", "bf16", "onebit"})
+
+
+class Figure(WithTraining):
+    def test_it_says_which_times_to_distrust_and_has_a_tick_near_the_top(self):
+        runs = [training_files.rows_of(method, accuracies=(0.9, 0.95, 0.979, 0.979)) for method in ("mpi", "int8")]
+        slow = [{**row, "train_s": row["train_s"] + 60} for row in runs[1]]
+        figure, _ = PLOTS["training"](training_runs.read([training_files.write(self.path("t.csv"), runs[0], slow)]))
+        self.addCleanup(look.plt.close, figure)
+        look.lay_out(figure)  # looks at the figure, see Drawn
+        self.assertIn("with int8 (61 times).", " ".join(figure.words[1]))
+        for axis in figure.axes:
+            low, high = sorted(axis.get_ylim())
+            self.assertLessEqual(np.log(min(axis.get_yticks()) / low), 0.15 * np.log(high / low))
+            self.assertEqual(len(axis.collections), 2, "a band for each of few methods")
+
+    def test_many_files_make_a_short_name(self):
+        stem_of = command("plot").stem_of
+        self.assertEqual(stem_of([f"mnist-{i}-with-a-long-name.csv" for i in range(9)]), "mnist-0-with-a-long-name+8-more")
+        self.assertEqual(stem_of(["a.csv", "b.csv"]), "a+b")
+        self.assertEqual(stem_of(["a" * 90 + ".csv"]), "a" * 90)
 
 
 if __name__ == "__main__":
