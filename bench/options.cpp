@@ -179,22 +179,22 @@ constexpr std::array kSubcommands{
                take_dense},
     Subcommand{
         "reduce_scatter", kReduceScatter,
-        "The same with reduce-scatters: a size counts the whole vector, which each rank gives; a rank gets its part of the sum.\n\n"
+        "Sweeps sizes x types x ranks x methods of a reduce-scatter: a size counts the whole vector, which each rank gives; a rank gets its part of the sum.\n\n"
         "  mpiexec -n 2 mpiq-bench reduce_scatter --sizes 1M,16M --methods mpi,int8",
         take_reduce_scatter},
     Subcommand{
         "allgather", kAllgather,
-        "The same with allgathers: a size counts the whole vector, which each rank gets; a rank gives its part.\n\n"
+        "Sweeps sizes x types x ranks x methods of an allgather: a size counts the whole vector, which each rank gets; a rank gives its part.\n\n"
         "  mpiexec -n 2 mpiq-bench allgather --sizes 1M,16M --methods mpi,bf16",
         take_allgather},
     Subcommand{
         "bcast", kBcast,
-        "The same with broadcasts: a size counts the vector, which rank 0 gives and each rank gets.\n\n"
+        "Sweeps sizes x types x ranks x methods of a broadcast: a size counts the vector, which rank 0 gives and each rank gets.\n\n"
         "  mpiexec -n 2 mpiq-bench bcast --sizes 1M,16M --methods mpi,bf16",
         take_bcast},
     Subcommand{
         "reduce", kReduce,
-        "The same with reductions to rank 0: a size counts the vector, which each rank gives; rank 0 gets the sum.\n\n"
+        "Sweeps sizes x types x ranks x methods of a reduction to rank 0: a size counts the vector, which each rank gives; rank 0 gets the sum.\n\n"
         "  mpiexec -n 2 mpiq-bench reduce --sizes 1M,16M --methods mpi,int8",
         take_reduce},
     Subcommand{

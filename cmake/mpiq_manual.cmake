@@ -3,25 +3,27 @@
 find_program(MPIQ_HELP2MAN help2man)
 mark_as_advanced(MPIQ_HELP2MAN)
 
-# mpiq_manual(PROGRAM SUMMARY [COMMANDS NAME...]): PROGRAM.1, which is made with the program and installed, and PROGRAM-NAME.1 of what
-# PROGRAM NAME --help prints.
+# mpiq_manual(PROGRAM SUMMARY [COMMANDS NAME=SUMMARY...]): PROGRAM.1, which is made with the program and installed, and PROGRAM-NAME.1 of
+# what PROGRAM NAME --help prints.
 function(mpiq_manual program summary)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMMANDS")
   if(NOT MPIQ_HELP2MAN OR MPIQ_SANITIZE OR CMAKE_CROSSCOMPILING)
     return()
   endif()
   set(pages)
-  foreach(page IN ITEMS ${program} LISTS arg_COMMANDS)
-    if("${page}" STREQUAL "${program}")
-      set(help --help)
-    else()
-      set(help "${page} --help")
-      set(page ${program}-${page})
+  foreach(each IN ITEMS "=${summary}" LISTS arg_COMMANDS)
+    string(REGEX MATCH "^([^=]*)=(.*)$" each "${each}")
+    set(page ${program})
+    set(help --help)
+    if(NOT CMAKE_MATCH_1 STREQUAL "")
+      set(page ${program}-${CMAKE_MATCH_1})
+      set(help "${CMAKE_MATCH_1} --help")
     endif()
+    set(name ${CMAKE_MATCH_2})
     set(file ${PROJECT_BINARY_DIR}/man/${page}.1)
     add_custom_command(OUTPUT ${file} DEPENDS ${program} VERBATIM
       COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
-      COMMAND ${MPIQ_HELP2MAN} --no-info --name ${summary} --version-string "${page} ${PROJECT_VERSION}" --help-option ${help}
+      COMMAND ${MPIQ_HELP2MAN} --no-info --name ${name} --version-string "${page} ${PROJECT_VERSION}" --help-option ${help}
         --output ${file} $<TARGET_FILE:${program}>)
     list(APPEND pages ${file})
   endforeach()

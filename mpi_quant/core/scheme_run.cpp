@@ -132,6 +132,12 @@ SchemePart SchemeRun::part_after(Outcome& last, Status& local_error) noexcept {
 
 void SchemeRun::finish(Outcome outcome) noexcept {
   state().order.leave(position_);
+  // The text of a part names a call that the user has not made.
+  if (!outcome.status.ok() && part_ > 0)
+    outcome.status = status_of(outcome.status.code(), [&] {
+      return std::string(scheme_->name) + ", part " + std::to_string(part_) + " of a call of " +
+             std::to_string(call_.count) + " elements: " + outcome.status.text();
+    });
   if (has_begun_) {
     if (outcome.status.ok()) outcome.status = divide_result(call_);
     MPIQ_Stats& stats = state().stats;

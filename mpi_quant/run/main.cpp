@@ -184,11 +184,11 @@ int main(int argc, char** argv) {
   mq::OptionParser parser(
       "mpiq-run",
       "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n\n"
-      "  mpiexec -n 8 mpiq-run --advise ./app arguments               what would help?\n"
-      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app            what would help and keep six digits?\n"
-      "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app what would these rules do?\n"
-      "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app do it, and say what was done\n"
-      "  mpiexec -n 8 mpiq-run --doctor ./app                         does it work here?\n\n"
+      "  mpiexec -n 8 mpiq-run --advise ./app arguments                 what would help?\n"
+      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app              what helps and keeps six digits?\n"
+      "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app   what would these rules do?\n"
+      "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app  do it, and say what was done\n"
+      "  mpiexec -n 8 mpiq-run --doctor ./app                           does it work here?\n\n"
       "Without a policy nothing changes. Works with the launchers of all MPIs alike.");
   add_options(parser, options);
   parser.take_program();

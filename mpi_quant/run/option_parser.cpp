@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <deque>
 #include <sstream>
 #include <utility>
@@ -27,6 +28,7 @@ Check number_check(std::function<bool(double)> ok, std::string problem) {
     double number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error != std::errc() || end != word.data() + word.size()) return "'" + word + "' is not a number";
+    if (!std::isfinite(number)) return word + " is no number to work with";
     return ok(number) ? "" : word + " is " + problem;
   };
 }
@@ -51,6 +53,19 @@ std::string word_name(const Option& option) {
 }
 
 bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.value); }
+
+// Every number is read by the same rules: digits, a sign, a point, an exponent.
+Check check_of(Option& option) {
+  if (option.check) return std::move(option.check);
+  if (std::holds_alternative<std::uint64_t*>(option.value) ||
+      std::holds_alternative<std::vector<std::uint64_t>*>(option.value))
+    return at_least_zero();
+  const bool is_number = std::holds_alternative<int*>(option.value) ||
+                         std::holds_alternative<double*>(option.value) ||
+                         std::holds_alternative<std::vector<int>*>(option.value) ||
+                         std::holds_alternative<std::vector<double>*>(option.value);
+  return is_number ? number_check([](double) { return true; }, "") : nullptr;
+}
 
 // What a variable holds without the flag, "" if there is nothing to say of it.
 std::string preset_of(const Option& option) {
@@ -218,7 +233,10 @@ OptionParser::OptionParser(std::unique_ptr<Parts> parts) : parts_(std::move(part
       [this](const CLI::App*, std::string, CLI::AppFormatMode) { return parts_->help(); });
   parts_->app->set_help_flag("-h,--help");
   parts_->app->failure_message([this](const CLI::App*, const CLI::Error& error) {
-    return parts_->name + ": " + error.what() + "; see " + parts_->name + " --help\n";
+    std::string at = parts_->name;  // or the command that was chosen
+    for (const auto& [word, command] : parts_->commands)
+      if (command->was_chosen()) at = command->name();
+    return at + ": " + error.what() + "; see " + at + " --help\n";
   });
 }
 
@@ -248,7 +266,7 @@ void OptionParser::add(Option option) {
       added->excludes(known);
       excluded.push_back(other);
     }
-  if (option.check) added->check(CLI::Validator(std::move(option.check), ""));
+  if (Check check = check_of(option)) added->check(CLI::Validator(std::move(check), ""));
   if (option.environment != nullptr) added->envname(option.environment);
   if (option.required) added->required();
   if (option.word_may_miss) added->expected(0, 1);

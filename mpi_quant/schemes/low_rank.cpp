@@ -125,7 +125,7 @@ Status LowRank::acquire(std::string_view key, std::size_t count, Residuals::Entr
   const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, element_);
   if (!found.ok()) return found.status();
   if ((*found)->users > 0)
-    return cannot("mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight");
+    return cannot("mpiq_key \"" + std::string(key) + "\" is in use by a call in flight");
   MQ_TRY((*found)->move_to_host());
   entry = *found;
   ++entry->users;

@@ -60,8 +60,10 @@ def _options(name: str, run: Run) -> list[Option]:
 def commands(helps: dict[str, str], own: list[Command], run: Run) -> list[Command]:
     """All commands. helps: name of a command -> its help."""
     os.environ["MPIQ_DESCRIBE"] = "1"
-    found = [Command(name, text, [], _options(name, run)) for name, text in helps.items()]
-    del os.environ["MPIQ_DESCRIBE"]
+    try:
+        found = [Command(name, text, [], _options(name, run)) for name, text in helps.items()]
+    finally:
+        del os.environ["MPIQ_DESCRIBE"]
     return sorted([*own, *found], key=lambda command: command.name)
 
 

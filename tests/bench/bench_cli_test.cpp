@@ -288,6 +288,12 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--methods", "mpi/nosuch"}, "mpi/nosuch"},
       {{"allreduce", "--baseline", "mpi/*,mpi"}, "--baseline"},
       {{"allreduce", "--methods", "bf16,int8", "--baseline", "best-dense"}, "--baseline"},
+      {{"allreduce", "--seed", "-1"}, "less than 0"},
+      {{"allreduce", "--seed", "0x10"}, "0x10"},
+      {{"allreduce", "--rel-ci", "inf"}, "inf"},
+      {{"allreduce", "--point-time", "nan"}, "nan"},
+      {{"allreduce", "--iters", "1.5"}, "1.5"},
+      {{"--explain-kylix", "--latency", "inf"}, "inf"},
       {{"nosuch"}, "nosuch"},
       {{}, "'mpiq-bench allgather'"}};
   for (const auto& [words, named] : cases) {

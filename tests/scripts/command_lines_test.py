@@ -13,7 +13,7 @@ from mpi_quant.results import reader
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 ROOT = scripts_common.ROOT
 PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-replay", "mpiq-simulate",
-            "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-run"]
+            "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-run", "mpiq-auto"]
 TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
 
 

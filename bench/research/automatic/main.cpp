@@ -197,8 +197,9 @@ void compare(bool table) {
 
 int main(int argc, char** argv) {
   bool table = false;
-  mq::OptionParser parser("mpiq-auto",
-                          "Compares auto with fixed choices on simulated networks, and prints CSV.");
+  mq::OptionParser parser(
+      "mpiq-auto",
+      "Compares auto with fixed choices on simulated networks, and prints CSV.\n\n  mpiq-auto --table");
   parser.add({"--table", &table, "print a summary instead"});
   const mq::Parsed parsed = parser.parse(argc, argv, "mpiq-auto " MPIQ_VERSION);
   if (!parsed.run) {

@@ -38,7 +38,7 @@ Status take(Result<T> value, T& into) {
 }
 
 bench::MethodsFor methods_for(const SimulateOptions& o) {
-  return o.sweep.sparse ? bench::MethodsFor::lists : bench::MethodsFor::vectors;
+  return o.is_sparse ? bench::MethodsFor::lists : bench::MethodsFor::vectors;
 }
 
 Status read_collective(const std::string& word, SimulateOptions& o) {
@@ -185,10 +185,10 @@ void describe(SimulateOptions& o) {
 
 // What options say of each other, before the texts are read: those of lists need somewhere to go.
 Status prepare(SimulateOptions& o) {
+  o.sweep.sparse.emplace();
   if (!o.is_sparse) return {};
   if (o.asks_model) return bad_argument("--model: not of sparse vectors");
   if (o.segments > 0 || o.calls > 1) return bad_argument("--segments and --calls: not of sparse vectors");
-  o.sweep.sparse.emplace();
   o.sweep.feedback = false;
   return {};
 }
@@ -196,6 +196,7 @@ Status prepare(SimulateOptions& o) {
 // The same after they are read.
 Status complete(const OptionParser& parser, SimulateOptions& o) {
   Options& s = o.sweep;
+  if (!o.is_sparse) s.sparse.reset();
   const bool sums = s.collective != Collective::allgather && s.collective != Collective::bcast;
   if (!sums && !parser.was_given("--feedback")) s.feedback = false;  // as in mpiq-bench allgather and bcast
   if (s.collective != Collective::allreduce && (o.is_sparse || o.asks_model))
