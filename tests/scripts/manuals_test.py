@@ -12,7 +12,7 @@ class Manuals(unittest.TestCase):
     def test_a_page_names_the_program_and_every_option_that_help_prints(self):
         pages = sorted(page for page in os.listdir(MAN) if page.endswith(".1"))
         self.assertIn("mpiq-run.1", pages)
-        self.assertIn("mpiq-bench-allreduce.1", pages)
+        self.assertEqual("mpiq-bench-allreduce.1" in pages, os.path.exists(os.path.join(BIN, "mpiq-bench")))  # a build may be without
         for page in pages:
             program = page.removesuffix(".1")
             words = [program] if os.path.exists(os.path.join(BIN, program)) else program.rsplit("-", 1)  # mpiq-bench allreduce
