@@ -50,7 +50,7 @@ class CallRun : public InFlight {
   virtual void prepare(const Request& request, const Decision& decision, Status local_error,
                        bool rehearsal = false) noexcept = 0;
   virtual void start() noexcept = 0;
-  // Of a call that is done.
+  // Valid once the call is done.
   virtual const Outcome& outcome() const = 0;
   // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
   // each rank's progress would decide whether a call finds its key free.
@@ -146,7 +146,7 @@ class RunningCall final : public CallRun {
   const Exact exact_;
   Stage stage_ = Stage::idle;
   QueuePosition own_position_;
-  QueuePosition* position_ = &own_position_;  // of a part: that of the call
+  QueuePosition* position_ = &own_position_;  // a part uses the position of its whole call
   bool abandoned_ = false;
   bool rehearsal_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
   Call call_{};

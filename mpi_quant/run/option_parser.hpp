@@ -41,7 +41,7 @@ struct Option {
   std::string help;
   Check check = nullptr;                // of each number or word
   std::vector<std::string> needs{};     // flags of options before this one
-  std::vector<std::string> excludes{};  // likewise. Those that this command does not have are left out
+  std::vector<std::string> excludes{};  // the same; flags that this command lacks are ignored
   const char* environment = nullptr;    // the variable that is read without the flag
   bool required = false;
   bool word_may_miss = false;  // the flag alone is allowed, and sets an empty text
@@ -56,8 +56,8 @@ struct Parsed {
 
 class OptionParser {
  public:
-  // name: of the program, in errors and in the help. what: what it does, for the help; lines that begin with
-  // blanks stay as they are.
+  // name: the program's name, which errors and the help show. what: a description for the help. Its
+  // paragraphs are wrapped; lines that begin with blanks, such as examples, are printed as they are.
   OptionParser(std::string name, std::string what);
   OptionParser(const OptionParser&) = delete;
   OptionParser& operator=(const OptionParser&) = delete;
@@ -72,7 +72,7 @@ class OptionParser {
   // What follows the options belongs to another program: rest().
   void take_program();
 
-  // Reads the words, not yet the texts. Does not throw, print or exit. version: what --version prints.
+  // Reads the words, not yet the texts. Does not print or exit. version: what --version prints.
   Parsed parse(int argc, const char* const* argv, const std::string& version);
   // Reads the texts in the order in which they were added. An error begins with the flag.
   Status read() const;
@@ -83,8 +83,9 @@ class OptionParser {
   bool was_given(const std::string& flag) const;
   bool was_chosen() const;
   const std::vector<std::string>& rest() const;
-  // For what this interface lacks. describe() adds a line to the help.
+  // Gives access to CLI11, for settings that this class has no function for.
   CLI::App& app();
+  // Adds a line to the help, for an option that was added to app().
   void describe(std::string left, std::string help);
 
  private:

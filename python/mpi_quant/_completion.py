@@ -54,7 +54,8 @@ def _options(name: str, run: Run) -> list[Option]:
     if code:
         print(f"mpiq completion: options of {name} are left out: {(why.getvalue().strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
         return []
-    return [Option.of(row) for row in json.loads(out.getvalue())]
+    described = out.getvalue().strip().rpartition("\n")[2]  # the last line: a module of the user's environment may print, too
+    return [Option.of(row) for row in json.loads(described)]
 
 
 def commands(helps: dict[str, str], own: list[Command], run: Run) -> list[Command]:
