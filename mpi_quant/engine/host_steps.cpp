@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "mpi_quant/base/shared_lines.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/engine/mean.hpp"
 
@@ -29,6 +30,7 @@ void HostSteps::prepare(const Reduction& reduction, const Layout& layout, std::b
   reduction_ = &reduction;
   places_.prepare(reduction, layout, scratch);
   memory_.prepare(reduction, scratch + ChunkPlaces::memory_bytes(reduction, layout));
+  room_ = payload_bound(reduction, layout);
 }
 
 kernels::Encoded HostSteps::encode_piece(const Step& step, const Piece& piece, std::byte* wire) const {
@@ -52,6 +54,7 @@ kernels::Encoded HostSteps::encode_vectors(const Step& step, std::byte* wire) co
 
 bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, StepResult& result) {
   const double start = now_s();
+  take_back(wire, room_);
   result.encoded = reduction_->vectors.empty() ? encode_piece(step, {places_.range(step)}, wire)
                                                : encode_vectors(step, wire);
   result.seconds = now_s() - start;

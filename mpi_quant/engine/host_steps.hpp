@@ -40,6 +40,7 @@ class HostSteps final : public Steps {
   const Reduction* reduction_ = nullptr;
   ChunkPlaces places_;
   MemorySteps memory_;
+  std::size_t room_ = 0;  // bytes of the longest payload
 };
 
 class HostBackend final : public Backend {

@@ -8,7 +8,7 @@ namespace {
 
 // The first half of direct. P-1 messages, (P-1)/P w sent; encodes and decodes n(P-1)/P elements. Each element
 // takes one loss, in the residual of the rank that sends it.
-Plan make_reduce_scatter(const Ranks& ranks) {
+Plan make_parted_reduce_scatter(const Ranks& ranks) {
   const int size = ranks.size;
   const bool has_own = ranks.encodes_own || ranks.carries_own;
   Plan plan{.chunks = size, .slots = 2 * (size - 1) + has_own, .rounds = 1, .steps = {}};
@@ -19,7 +19,7 @@ Plan make_reduce_scatter(const Ranks& ranks) {
 // Everyone encodes its part once and sends the wire to everyone. All ranks decode it, the sender as well, so
 // that all hold the same bits. P-1 messages, (P-1)/P w sent; encodes n/P, decodes n elements. P slots: slot q
 // holds the wire of rank q. A part is the operand of one encode, whose Step::sum is the rank.
-Plan make_allgather(const Ranks& ranks) {
+Plan make_parted_allgather(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = size, .rounds = 1, .steps = {}};
   const auto from = [&](int s) { return (rank - s + size) % size; };
@@ -31,20 +31,20 @@ Plan make_allgather(const Ranks& ranks) {
 }
 
 // From 32 on: the numbers below are for the plans that methods name.
-constexpr PlanRow kReduceScatter{
+constexpr PlanRow kPartedReduceScatter{
     "reduce_scatter", 32, "encoded parts to their owners, who add them: P-1 messages, (P-1)/P vectors sent",
-    make_reduce_scatter};
+    make_parted_reduce_scatter};
 
-constexpr PlanRow kAllgather{
-    "allgather", 33, "every encoded part to every rank: P-1 messages, P-1 parts sent", make_allgather};
+constexpr PlanRow kPartedAllgather{
+    "allgather", 33, "every encoded part to every rank: P-1 messages, P-1 parts sent", make_parted_allgather};
 
 }  // namespace
 
 const PlanRow* plan_of(Collective collective, std::uint64_t encoded_bytes, int ranks) noexcept {
   switch (collective) {
     case Collective::allreduce: return nullptr;
-    case Collective::reduce_scatter: return &kReduceScatter;
-    case Collective::allgather: return &kAllgather;
+    case Collective::reduce_scatter: return &kPartedReduceScatter;
+    case Collective::allgather: return &kPartedAllgather;
     case Collective::bcast: return &choose_bcast(encoded_bytes, ranks);
     case Collective::reduce: return &choose_reduce(encoded_bytes, ranks);
   }
