@@ -13,7 +13,7 @@ from mpi_quant.results import reader
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 ROOT = scripts_common.ROOT
 PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-replay", "mpiq-simulate",
-            "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-run", "mpiq-auto"]
+            "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-hidden", "mpiq-run", "mpiq-auto"]
 TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
 
 
@@ -51,7 +51,7 @@ class EveryCommand(unittest.TestCase):
     def test_help_of_programs_has_short_lines_an_example_and_words_of_its_own(self):
         """Those whose command line is a table of options (mpi_quant/run/option_parser.hpp). TEXT, UINT: the words of CLI11."""
         commands = ("allreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse", "link")
-        lines = [[name] for name in PROGRAMS if name not in ("mpiq-kernels", "mpiq-shim-cost", "mpiq-bare", "mpiq-changing")]
+        lines = [[name] for name in PROGRAMS if name not in ("mpiq-kernels", "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-hidden")]
         lines += [["mpiq-bench", command] for command in commands] + [["mpiq-bench", "--explain-kylix"]]
         for words in lines:
             path = os.path.join(BIN, words[0])

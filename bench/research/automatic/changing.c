@@ -6,7 +6,6 @@
  * whoever changes the network then removes it. scripts/lab_change does.
  * Elements are floats, normally distributed, and others on each rank. Seconds are those of the slowest
  * rank. */
-#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "bench/program.h"
+#include "bench/research/automatic/vector.h"
 #include "mpi_quant.h"
 
 static void ask_for_half(const char* flag, int half) {
@@ -30,11 +30,6 @@ static void ask_for_half(const char* flag, int half) {
     while (access(flag, F_OK) == 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static double uniform(unsigned* state) {
-  *state = *state * 1664525u + 1013904223u;
-  return (*state + 0.5) / 4294967296.0;
 }
 
 static void half_of_calls(const char* method, int half, int calls, MPI_Comm comm, MPI_Info info,
@@ -73,14 +68,9 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const MPI_Count n = bytes / (long)sizeof(float);
-  float* x = malloc((size_t)n * sizeof(float));
+  float* x = normal_vector((size_t)n, rank);
   float* y = malloc((size_t)n * sizeof(float));
   if (x == NULL || y == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
-  unsigned state = 12345u + 97u * (unsigned)rank;
-  for (MPI_Count i = 0; i < n; ++i) {
-    const double u = uniform(&state), v = uniform(&state);
-    x[i] = (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-  }
   if (rank == 0) printf("method,half,call,seconds\n");
   for (int m = 4; m < argc; ++m) {
     MPI_Comm comm = MPI_COMM_NULL;
