@@ -98,11 +98,8 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
       exact_requests_.reserve(call_.group != nullptr ? call_.group->vectors.size() : 1);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
     if (local_error_.ok() && !method.exact()) local_error_ = prepare_run(element);
-    // Where memory for this library is missing, MPI may still have enough.
-    if (local_error_.code() == Code::no_memory && from_program_ && !came_with_error) {
-      local_error_ = {};
-      decision_.leave_to_mpi(Reason::no_memory);
-    }
+    if (from_program_ && !came_with_error)
+      local_error_ = decision_.leave_if_no_memory(std::move(local_error_));
   } catch (const std::bad_alloc&) {
     local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }

@@ -202,11 +202,8 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
   Outcome outcome = run_blocking(state, request, decision, is_crowded ? turn->local_error() : local_error,
                                  [&](CallRun& run, Status error) {
                                    Decision made = is_crowded ? decision.without_key() : decision;
-                                   if (error.ok() && decision.chosen.choice.judged) error = prepare_judge();
-                                   if (error.code() == Code::no_memory && decision.chosen.choice.judged) {
-                                     error = {};
-                                     made.leave_to_mpi(Reason::no_memory);  // MPI may have enough
-                                   }
+                                   if (error.ok() && decision.chosen.choice.judged)
+                                     error = made.leave_if_no_memory(prepare_judge());
                                    run.prepare(request, made, std::move(error));
                                  });
   if (!decision.chosen.choice.judged) return outcome;
@@ -235,6 +232,7 @@ bool ProgramCall::decide_together() {
     identity_.begin(*state_, *request_.program);
     s.said = identity_.said();
   }
+  s.prospect = state_->policy.rules.prospect(call_key_);
   is_advisable_ = s.call.collective == Collective::allreduce && state_->policy.mode == Mode::advise &&
                   call_key_.bytes >= kFloorBytes;
   if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
@@ -249,7 +247,7 @@ Status ProgramCall::decide_here(bool protects) noexcept {
   try {
     Situation& s = situation_;
     const bool is_watched = request_.program->watched;
-    if (is_watched || state_->policy.rules.prospect(call_key_).by_site) site_ = request_.program->site();
+    if (is_watched || s.prospect.by_site) site_ = request_.program->site();
     call_key_.site = site_;
     decision_ = decide(s);
     state_->stats.declined_calls += decision_.declined;
@@ -261,30 +259,18 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     if (!protects) return {};
     if (decision_.reason == Reason::guard) identity_.find_held(*state_, s, decision_);
     if (decision_.reason != Reason::compressed) return {};
-    if (!keeps_nothing(s)) identity_.find(*state_, s, decision_);
-    if (lacks_identity(s)) return decision_.leave_to_mpi(Reason::inexact), Status{};
-    if (chosen_.choice.judged) {
-      Status kept = judge_.prepare(*state_, chosen_, s.call, *s.element);
-      if (kept.code() == Code::no_memory) return decision_.leave_to_mpi(Reason::no_memory), Status{};
-      MQ_TRY(std::move(kept));
-    }
+    identity_.find(*state_, s, decision_);
+    if (const auto why = why_exact(Knowledge::residual, s, decision_))
+      decision_.leave_to_mpi(*why);
+    else if (chosen_.choice.judged)
+      MQ_TRY(decision_.leave_if_no_memory(judge_.prepare(*state_, chosen_, s.call, *s.element)));
+    if (decision_.reason != Reason::compressed) return {};
     return guard_.acquire(*state_, s, identity_.flushes(), decision_);
   } catch (const std::bad_alloc&) {
     decision_.leave_to_mpi(Reason::failed);
     guard_.drop(*state_);
     return {Code::no_memory, "out of memory"};
   }
-}
-
-// auto with a limit for each result keeps no residual.
-bool ProgramCall::keeps_nothing(const Situation& s) const {
-  return s.automatic != nullptr && s.automatic->kind != Automatic::Kind::feedback;
-}
-
-// auto chose a method with feedback, and this rank does not know whose residual it would be.
-bool ProgramCall::lacks_identity(const Situation& s) const {
-  return s.automatic != nullptr && !keeps_nothing(s) && decision_.key.empty() &&
-         !decision_.method.codec->lossless;
 }
 
 Outcome ProgramCall::run() noexcept {

@@ -76,8 +76,6 @@ class ProgramCall {
   bool decide_together();
   Status decide_here(bool protects) noexcept;
   Outcome run_decided();
-  bool keeps_nothing(const Situation& s) const;
-  bool lacks_identity(const Situation& s) const;
 
   const Request request_;
   Situation& situation_;

@@ -6,6 +6,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/registry.hpp"
+#include "mpi_quant/core/scheme.hpp"
 
 namespace mq {
 namespace {
@@ -35,19 +36,17 @@ bool is_short(const Situation& s) {
 }
 
 // True if no rule of the policy compresses the call, whichever site makes it.
-bool no_rule_compresses(const Situation& s) {
-  return s.program != nullptr && !s.state->policy.rules.prospect(*s.call_key).may_compress;
-}
+bool no_rule_compresses(const Situation& s) { return s.program != nullptr && !s.prospect.may_compress; }
 
-// True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer
-// elements than the matrix. It cannot serve calls of unmodified programs and half types.
-bool suits_low_rank(const Situation& s, const Method& method) {
-  const MatrixShape& matrix = s.options->matrix;
-  if (s.program != nullptr || s.call.collective != Collective::allreduce) return false;
-  if (s.options->key.empty() || is_half(s)) return false;
-  if (!matrix.is_given() || matrix.ld != matrix.rows) return false;
-  const auto rank = static_cast<std::int64_t>(method.scheme_params.value[0]);
-  return rank * (matrix.rows + matrix.columns) < matrix.rows * matrix.columns;
+// The method is a scheme, and it cannot serve the call. No scheme serves calls of unmodified programs, groups
+// and half types.
+bool is_unfit_for_scheme(const Situation& s, const Decision& d) {
+  if (d.method.scheme == nullptr) return false;
+  const Call& call = s.call;
+  if (s.program != nullptr || call.collective != Collective::allreduce || call.group != nullptr || is_half(s))
+    return true;
+  const SchemeEntry* const entry = SchemeEntry::find(*d.method.scheme);
+  return entry != nullptr && !entry->suits(call, *s.options, d.method.scheme_params);
 }
 
 bool has_tripped(const Situation& s, const Decision& d) {
@@ -56,18 +55,18 @@ bool has_tripped(const Situation& s, const Decision& d) {
   return guard != guards.end() && guard->second.tripped;
 }
 
-// auto chose a method whose residual belongs to a vector that the caller does not name.
-bool lacks_name(const Situation& s, const Decision& d) {
-  const Automatic* const limit = s.automatic;
-  return limit != nullptr && limit->kind == Automatic::Kind::feedback && s.program == nullptr &&
-         s.options->key.empty() && !d.method.exact() && !d.method.codec->lossless;
+// auto chose a method with feedback, and nobody knows whose residual it would be.
+bool lacks_residual(const Situation& s, const Decision& d) {
+  return s.automatic != nullptr && s.automatic->kind == Automatic::Kind::feedback && d.key.empty() &&
+         !d.method.exact() && !d.method.codec->lossless;
 }
 
 // The reasons that are known before a call gets its memory, in the order in which they are looked at.
-// d: what the policy or the caller has chosen; for Knowledge::this_rank only. The others, by stage:
-//   before   small (preload/stub.c: short vectors), outside and no_communicator (allreduce.cpp),
-//            would_be_compressed (allreduce.cpp), nonblocking and persistent (preload/intercept.cpp)
-//   acquire  overlap, no_memory, capture (acquire.cpp, unmodified.cpp); inexact, failed (allreduce.cpp)
+// d: what the policy or the caller has chosen; from Knowledge::this_rank on. The others, by stage:
+//   before   small (preload/stub.c: short vectors); rule (no rule names the collective), nonblocking and
+//            persistent (preload/intercept.cpp); outside, no_communicator and would_be_compressed
+//            (allreduce.cpp)
+//   acquire  overlap, capture (acquire.cpp); no_memory (Decision::leave_if_no_memory); failed (allreduce.cpp)
 //   agree    split (running_call.cpp); inexact, slower (choices.cpp, hear)
 //   settle   failed (running_call.cpp); guard, failed (unmodified.cpp); inexact, failed (choices.cpp, judge)
 struct Row {
@@ -119,16 +118,14 @@ constexpr Row kRows[] = {
      }},
     {Knowledge::this_rank, Reason::switched_off,
      [](const Situation& s, const Decision&) { return s.said.off; }},
-    {Knowledge::this_rank, Reason::no_matrix,
-     [](const Situation& s, const Decision& d) {
-       return d.method.scheme != nullptr && !suits_low_rank(s, d.method);
-     }},
-    {Knowledge::this_rank, Reason::inexact, lacks_name},
+    {Knowledge::this_rank, Reason::no_matrix, is_unfit_for_scheme},
     {Knowledge::this_rank, Reason::slower,
      [](const Situation& s, const Decision& d) { return s.automatic != nullptr && d.method.exact(); }},
     {Knowledge::this_rank, Reason::rule,
      [](const Situation&, const Decision& d) { return d.method.exact(); }},
     {Knowledge::this_rank, Reason::guard, has_tripped},
+
+    {Knowledge::residual, Reason::inexact, lacks_residual},
 };
 
 const Decision kNothing;
@@ -216,12 +213,15 @@ void Situation::ask_auto(Chosen& into) {
   chosen = &into;
 }
 
-std::optional<Reason> why_exact(Knowledge stage, const Situation& s) {
+std::optional<Reason> why_exact(Knowledge stage, const Situation& s) { return why_exact(stage, s, kNothing); }
+
+std::optional<Reason> why_exact(Knowledge stage, const Situation& s, const Decision& d) {
   switch (stage) {
-    case Knowledge::arguments: return first_reason<Knowledge::arguments>(s, kNothing);
-    case Knowledge::ranks: return first_reason<Knowledge::ranks>(s, kNothing);
-    case Knowledge::all_ranks: return first_reason<Knowledge::all_ranks>(s, kNothing);
-    case Knowledge::this_rank: return first_reason<Knowledge::this_rank>(s, kNothing);
+    case Knowledge::arguments: return first_reason<Knowledge::arguments>(s, d);
+    case Knowledge::ranks: return first_reason<Knowledge::ranks>(s, d);
+    case Knowledge::all_ranks: return first_reason<Knowledge::all_ranks>(s, d);
+    case Knowledge::this_rank: return first_reason<Knowledge::this_rank>(s, d);
+    case Knowledge::residual: return first_reason<Knowledge::residual>(s, d);
   }
   return {};
 }
@@ -235,7 +235,8 @@ Decision decide(const Situation& s) {
   if (s.program == nullptr) why = why_exact(Knowledge::all_ranks, s);
   if (!why) {
     choose(s, d);
-    why = first_reason<Knowledge::this_rank>(s, d);
+    why = why_exact(Knowledge::this_rank, s, d);
+    if (!why && s.program == nullptr) why = why_exact(Knowledge::residual, s, d);
   }
   d.declined = why == Reason::no_matrix;
   if (why) d.leave_to_mpi(*why);

@@ -3,7 +3,8 @@
 // a capture, ranks that chose differently) changes this value and its reason, so that a report says what
 // happened.
 //
-// Every decision depends only on values that are equal on all ranks, except for Knowledge::this_rank.
+// Every decision depends only on values that are equal on all ranks, except for Knowledge::this_rank and
+// residual.
 #pragma once
 
 #include <mpi.h>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/chosen.hpp"
 #include "mpi_quant/core/request.hpp"
 #include "mpi_quant/policy/policy.hpp"
@@ -43,6 +45,12 @@ struct Decision {
     method = {};
     reason = why;
   }
+  // Where this library lacks memory, MPI may have enough: the call is left to it, and this is no error then.
+  Status leave_if_no_memory(Status error) {
+    if (error.code() != Code::no_memory) return error;
+    leave_to_mpi(Reason::no_memory);
+    return {};
+  }
 };
 
 // Of the memory rule of a method and its parameters; 0 for carry.
@@ -54,6 +62,7 @@ enum class Knowledge : std::uint8_t {
   ranks,      // the communicator, before its first use
   all_ranks,  // what the ranks agreed on at the first use; equal on all ranks
   this_rank,  // switches of MPI_Pcontrol, call sites, the guard
+  residual,   // whose residual it is
 };
 
 // What is known about a call so far. It is made for every large call of a program, so it is small.
@@ -72,6 +81,7 @@ struct Situation {
   bool is_blocking = true;
   const CommState* state = nullptr;
   const CallKey* call_key = nullptr;
+  Policy::Prospect prospect = {};  // of a program's call
   Control said = {};
   const Automatic* automatic = nullptr;  // what auto is asked for by the caller or the rule; null: it is not
   const Chosen* chosen = nullptr;        // by choose_automatically then
@@ -84,7 +94,10 @@ struct Situation {
 
 // Why MPI reduces; none if nothing that is known at this stage speaks against the library.
 std::optional<Reason> why_exact(Knowledge stage, const Situation& situation);
-// What this rank wants, by all that is known. The situation has passed the stages before.
+// The same, once a method is chosen.
+std::optional<Reason> why_exact(Knowledge stage, const Situation& situation, const Decision& decision);
+// What this rank wants, by all that is known. The situation has passed the stages before. A program's call
+// has yet to pass Knowledge::residual.
 Decision decide(const Situation& situation);
 
 }  // namespace mq

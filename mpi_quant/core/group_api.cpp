@@ -34,7 +34,9 @@ Status refuse_keys(const GroupCall& group, MPI_Info info) {
 
 Status refuse_method(const GroupCall& group, const Method& method) {
   if (method.chooses()) return bad_group_info(group, "mpiq_method: auto serves single vectors");
-  if (method.scheme != nullptr) return bad_group_info(group, "mpiq_method: lowrank serves single vectors");
+  if (method.scheme != nullptr)
+    return bad_group_info(group,
+                          "mpiq_method: " + std::string(method.scheme->name) + " serves single vectors");
   return method.exact() ? Status{} : refuse_group(group, method);
 }
 

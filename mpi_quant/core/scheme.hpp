@@ -9,6 +9,7 @@
 
 #include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/listed.hpp"
+#include "mpi_quant/core/request.hpp"
 
 namespace mq {
 
@@ -43,11 +44,21 @@ class SchemeSteps {
   virtual void release(const Key& key, bool has_failed) noexcept = 0;
 };
 
+// What a scheme does, beside its words in mpi_quant/policy/scheme.hpp. Its file has one of these.
 struct SchemeEntry : Listed<SchemeEntry> {
+  using Suits = bool (*)(const Call& call, const CallOptions& options, const kernels::Params& params);
   using Make = std::unique_ptr<SchemeSteps> (*)(CommState& state);
-  SchemeEntry(std::string_view n, Make f) noexcept : name(n), make(f) {}
+  SchemeEntry(std::string_view n, Suits s, Make m) noexcept : name(n), suits(s), make(m) {}
+  // Null: this program is linked without the scheme.
+  static const SchemeEntry* find(const Scheme& scheme) {
+    const SchemeEntry* entry = first();
+    while (entry != nullptr && entry->name != scheme.name) entry = entry->next();
+    return entry;
+  }
   std::string_view name;  // of the scheme in policies
-  Make make;              // may throw std::bad_alloc
+  // Whether it can serve this allreduce of floats or doubles. If not, MPI reduces. Equal on all ranks.
+  Suits suits;
+  Make make;  // may throw std::bad_alloc
 };
 
 }  // namespace mq

@@ -51,8 +51,7 @@ void SchemeRun::prepare(const Request& request, const Decision& decision, Status
 
 Status SchemeRun::prepare_steps(const Request& request, const Decision& decision) {
   if (scheme_ != decision.method.scheme) {
-    const SchemeEntry* entry = SchemeEntry::first();
-    while (entry != nullptr && entry->name != decision.method.scheme->name) entry = entry->next();
+    const SchemeEntry* const entry = SchemeEntry::find(*decision.method.scheme);
     if (entry == nullptr)
       return bad_argument("this library has no scheme " + std::string(decision.method.scheme->name));
     steps_ = entry->make(state());

@@ -44,6 +44,8 @@ Sender CallIdentity::sender(const Situation& s, const Decision& decision) const 
 }
 
 void CallIdentity::find(CommState& state, const Situation& s, Decision& decision) {
+  // auto with a limit for each result keeps no residual.
+  if (s.automatic != nullptr && s.automatic->kind != Automatic::Kind::feedback) return;
   const kernels::MemoryRule& rule = decision.method.memory_rule();
   const Sender who = sender(s, decision);
   if ((who.input == nullptr && (who.count > 0 || who.mirrored == 0)) || rule.arrays == 0) return;
@@ -87,18 +89,15 @@ Status CallGuard::acquire(CommState& state, const Situation& s, bool flushes, De
   if (flushes) return guard.window.reset(), Status{};
   const Call& call = s.call;
   const bool captured = is_captured(call.input()) || is_captured(call.recvbuf);
-  if (!plan(guard, s, decision, captured)) return {};
+  // During a capture the copies of the guard would be an error. acquire.cpp leaves such calls to MPI.
+  if (!plan(guard, s, decision, captured) || captured) return {};
   // The ranks have to agree on judging this call only. If some judge it and others do not, it is exact.
   decision.agreed_options_hash =
       Hash{}.add(decision.agreed_options_hash).add(window_ != nullptr ? window_->hash() : 0).value();
-  // During a capture the copies of the guard would be an error. If this library lacks memory, MPI may have
-  // enough. In both cases the call is exact on all ranks, as without a guard.
-  if (captured) return decision.leave_to_mpi(Reason::capture), Status{};
   const Residuals::Entry* const entry =
       decision.key.empty() ? nullptr : state.residuals.find(decision.key.view());
-  Status kept = guarded_.prepare(call, *s.element, entry, window_);
-  if (kept.code() == Code::no_memory) return decision.leave_to_mpi(Reason::no_memory), Status{};
-  is_judged_ = true;
+  Status kept = decision.leave_if_no_memory(guarded_.prepare(call, *s.element, entry, window_));
+  is_judged_ = decision.reason == Reason::compressed;
   return kept;
 }
 

@@ -18,7 +18,7 @@
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
 // 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs
-// (preload/intercept.hpp). A call site is a fact of one rank, and ranks may differ in it. A rule matches sums
+// (preload/intercept.cpp). A call site is a fact of one rank, and ranks may differ in it. A rule matches sums
 // below 64 KiB only if it says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its
 // relatives have no call site and ignore these options.
 //

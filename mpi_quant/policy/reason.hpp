@@ -33,7 +33,7 @@ enum class Reason : std::uint8_t {
   no_memory,        // this library had no memory for it, and MPI may have enough
   overlap,          // its vectors share memory
   capture,          // a CUDA graph was being captured, which cannot hold what this library does
-  no_matrix,        // the method is lowrank, which needs a call of this library with a matrix and a key
+  no_matrix,        // the method is a scheme that cannot serve the call: lowrank needs a matrix and a key
   failed,           // by nobody: the call ended in an error of this library
 };
 inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;

@@ -1,5 +1,5 @@
 // Schemes: methods of a call that are several ordinary reductions, one after the other. This is what a policy
-// has to know of them. A scheme's rows and messages are in mpi_quant/schemes/.
+// has to know of them. What a scheme does is in mpi_quant/schemes/, as core/scheme.hpp asks for it.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ inline constexpr std::array kLowRankSpecs{
     kernels::ParamSpec{"rank", "columns of the two factors", kernels::ParamKind::integer, 2, 1, kMostRank}};
 inline constexpr std::array kSchemes{
     Scheme{"lowrank", 1, "a matrix as the product of two narrow ones, with error feedback (PowerSGD)",
-           kLowRankSpecs}};
+           kLowRankSpecs},
+};
 inline const Scheme* find_scheme(std::string_view name) {
   const auto* const at =
       std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& s) { return s.name == name; });

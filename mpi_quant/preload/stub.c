@@ -125,12 +125,16 @@ static int call(function f, const arguments a) {
 
 static inline int watched(void) { return __atomic_load_n(core->watching, __ATOMIC_RELAXED); }
 
+/* Whether the core has to see a call with a vector of so many elements. Others go to MPI at once. */
+static inline int is_of_core(int64_t count) {
+  ready();
+  return core != NULL && (count >= kFewestElements || watched());
+}
+
 /* What is done with each function, below the tools. */
 
 static int allreduce(enum hook hook, const arguments a, int64_t count) {
-  ready();
-  if (core != NULL && (count >= kFewestElements || watched()))
-    return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
+  if (is_of_core(count)) return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
   if (real[hook] == NULL && count == (int)count) hook = hook_MPI_Allreduce;
   return call(real[hook], a);
 }
@@ -140,11 +144,8 @@ static int collective(enum hook hook, const arguments a, enum mpiq_collective wh
   return core != NULL ? core->collective(what, a) : call(real[hook], a);
 }
 
-/* Of one vector. Programs make many short calls of these, so they go to MPI at once. */
 static int of_vector(enum hook hook, const arguments a, int64_t count, enum mpiq_collective what) {
-  ready();
-  if (core != NULL && (count >= kFewestElements || watched())) return core->collective(what, a);
-  return call(real[hook], a);
+  return is_of_core(count) ? core->collective(what, a) : call(real[hook], a);
 }
 
 enum { kMpiSuccess = 0 }; /* in every MPI: the standard says so */

@@ -233,7 +233,15 @@ void LowRank::release(const Key& key, bool has_failed) noexcept {
   if (has_basis(key)) drop_unused(basis_of(key).view());
 }
 
-const SchemeEntry entry("lowrank", [](CommState& state) -> std::unique_ptr<SchemeSteps> {
+// The call has a key and a matrix without gaps, and the factors are fewer elements than the matrix.
+bool suits(const Call&, const CallOptions& options, const kernels::Params& params) {
+  const MatrixShape& matrix = options.matrix;
+  if (options.key.empty() || !matrix.is_given() || matrix.ld != matrix.rows) return false;
+  const auto rank = static_cast<std::int64_t>(params.value[0]);
+  return rank * (matrix.rows + matrix.columns) < matrix.rows * matrix.columns;
+}
+
+const SchemeEntry entry("lowrank", suits, [](CommState& state) -> std::unique_ptr<SchemeSteps> {
   return std::make_unique<LowRank>(state);
 });
 

@@ -7,7 +7,7 @@ A block of the page after a line '<!-- walk: NAME, ACTION -->' is one step of th
     in FILE after "TEXT"   the block comes after that line
     in FILE instead of "TEXT"
 
-The walks are plan, function, caught, option, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
+The walks are plan, scheme, function, caught, option, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
 """
 import glob
 import os
@@ -82,10 +82,52 @@ def plan(copy, cxx, _mpicc, gtest):
             fail("the new plan is not in the table")
 
 
+def mpi_words(mpicc, *beginnings):
+    """What mpicc gives to its compiler and begins so. The compiler wrappers of both families have -show."""
+    return [word for word in shlex.split(run(*shlex.split(mpicc), "-show", folder=ROOT))[1:] if word.startswith(beginnings)]
+
+
 def mpi_flags(mpicc):
-    """For a C++ compiler. The compiler wrappers of both families have -show."""
-    words = shlex.split(run(*shlex.split(mpicc), "-show", folder=ROOT))[1:]
-    return [*(word for word in words if word.startswith("-I")), "-DMPICH_SKIP_MPICXX", "-DOMPI_SKIP_MPICXX", "-Impi_quant/include"]
+    """For a C++ compiler."""
+    return [*mpi_words(mpicc, "-I"), "-DMPICH_SKIP_MPICXX", "-DOMPI_SKIP_MPICXX", "-Impi_quant/include"]
+
+
+CALLS = """// Calls of the new scheme, between this rank and one that has the same vector. The test stands in for the core.
+#include <vector>
+
+#include "mpi_quant/core/scheme.hpp"
+
+namespace mq {
+std::optional<kernels::Element> element_of(MPI_Datatype) { return kernels::Element::f64; }
+}  // namespace mq
+
+int main() {
+  const mq::Scheme* const scheme = mq::find_scheme("halves");
+  const mq::SchemeEntry* const entry = scheme == nullptr ? nullptr : mq::SchemeEntry::find(*scheme);
+  if (entry == nullptr) return 1;
+  char nothing = 0;  // in place of the state of a communicator, which this scheme does not look at
+  const auto steps = entry->make(reinterpret_cast<mq::CommState&>(nothing));
+  for (const bool in_place : {false, true}) {
+    std::vector<double> x{1, 2, 3, 4, 5, 6, 7}, y = x, sum = x;
+    for (double& v : sum) v *= 2;
+    const mq::Call call{in_place ? MPI_IN_PLACE : x.data(), y.data(), 7, MPI_DOUBLE, MPI_SUM, MPI_COMM_NULL};
+    if (!entry->suits(call, {}, {}) || !steps->prepare(call, {}, {}).ok()) return 2;
+    for (mq::SchemePart part = steps->begin(0); part.call != nullptr; part = steps->next(false, 0))
+      for (MPI_Count i = 0; i < part.call->count; ++i)
+        static_cast<double*>(part.call->recvbuf)[i] = 2 * static_cast<const double*>(part.call->input())[i];
+    if (y != sum) return 3;
+  }
+  return 0;
+}
+"""
+
+
+def scheme(copy, cxx, mpicc, _gtest):
+    """The scheme is in both lists, and its parts are the sum of the vector, also in place."""
+    with open(os.path.join(copy, "calls.cpp"), "w", encoding="utf-8") as source:
+        source.write(CALLS)
+    run(cxx, *FLAGS, *mpi_flags(mpicc), "calls.cpp", "mpi_quant/schemes/halves.cpp", "-o", "calls", *mpi_words(mpicc, "-L", "-l", "-Wl"), folder=copy)
+    run("./calls", folder=copy)
 
 
 def function(copy, cxx, mpicc, _gtest):
@@ -170,7 +212,7 @@ def plot(copy, _cxx, _mpicc, _gtest):
         fail("tests of plots have other names")
 
 
-FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
+FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), scheme: ("kernels", "mpi_quant"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
            option: ("kernels", "mpi_quant", "sparse_allreduce", "bench"),
            column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "python", "tests"), plot: ("bench", "python", "scripts", "tests")}
 
