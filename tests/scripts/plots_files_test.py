@@ -231,6 +231,16 @@ class Figures(Drawn):
                 if row["bytes"] == size:
                     self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
 
+    def test_each_mark_of_the_roofline_has_the_number_of_its_codec(self):
+        kernels = kernel_rates.read([os.path.join(ROOT, "results", "2026-11-24-epyc-codecs", "kernels.json")])
+        figure, found = PLOTS["roofline"](kernels)
+        self.addCleanup(look.plt.close, figure)
+        for axis, size in zip(figure.axes, sorted({row["bytes"] for row in found}, reverse=True)):
+            listed = [text.get_text().replace("\n", "").partition(": ") for text in axis.get_legend().get_texts()]
+            named = {number: method for number, _, method in listed if number.isdigit()}
+            self.assertEqual(sorted((named[text.get_text()], *text.xy) for text in axis.texts),
+                             sorted((row["method"], row["elements_per_B"], row["elements_per_s"]) for row in found if row["bytes"] == size))
+
     def drawn(self, name, source):
         figure, _ = PLOTS[name](source)
         self.addCleanup(look.plt.close, figure)

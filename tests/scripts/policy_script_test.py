@@ -61,7 +61,7 @@ class Windows(WithPolicies):
             "# It is chosen where the lower end of the 95 % interval of its speed-up over the fastest of MPI's own is at least 1.2, at two "
             "neighbouring sizes or more.",
             "# The upper end of a rule is excluded. Sizes, numbers of ranks and types without a rule were not measured, or are MPI's own.",
-            "# 2 ranks, f32, measured at 64 KiB to 64 MiB.",
+            "# 2 ranks on 1 node, f32, measured at 64 KiB to 64 MiB.",
             "# bf16: speed-up 2 [1.9, 2.1] at 256 KiB to 2 [1.9, 2.1] at 4 MiB, relative L2 error of one call 0.002"])
 
     def test_nothing_is_said_beyond_the_largest_size(self):
@@ -71,7 +71,7 @@ class Windows(WithPolicies):
         once, unsure, wide = [SAME, FASTER, SAME] * 2, [(1.1, 1.6, 2.1)] * 6, [(2.93, 8.65, 458)] * 6
         for gains in (once, unsure, [(1.02, 1.03, 1.04)] * 6, wide):
             self.assertEqual(self.rules(dense(SIZES) + line("bf16", gains)), [], gains)
-        self.assertIn("# 2 ranks, f32, measured at 64 KiB to 64 MiB. No method within the limit is worth it: MPI's own stays.", self.comments(dense(SIZES) + line("bf16", once)))
+        self.assertIn("# 2 ranks on 1 node, f32, measured at 64 KiB to 64 MiB. No method within the limit is worth it: MPI's own stays.", self.comments(dense(SIZES) + line("bf16", once)))
         self.assertIn("# Not judged, because the interval is too wide: bf16 at 64 KiB, 8.65 [2.93, 458]",
                       self.comments(dense(SIZES) + line("bf16", wide)))
 
@@ -170,7 +170,7 @@ class Ranks(WithPolicies):
     def test_more_ranks_than_cores_have_no_rule(self):
         rows = of_ranks(2, [FASTER] * 6) + of_ranks(4, [FASTER] * 6, oversubscribed=1)
         self.assertEqual(self.rules(rows), [f"64K-{64 * MIB + 1} @2 f32: bf16"])
-        self.assertIn("# 4 ranks, f32: no rule, because all 6 compared rows are invalid or have more ranks than cores.", self.comments(rows))
+        self.assertIn("# 4 ranks on 1 node, f32: no rule, because all 6 compared rows are invalid or have more ranks than cores.", self.comments(rows))
 
     def test_what_no_rule_can_tell_apart_is_refused(self):
         rows = of_ranks(2, [FASTER] * 6) + of_ranks(4, [FASTER] * 6, link=b"other")
@@ -208,7 +208,7 @@ class Simulated(WithPolicies):
         # Nobody has measured the error of int8.
         self.assertEqual([text for text in out.splitlines() if text and text[0] != "#"],
                          [f"64K-{64 * MIB + 1} @2 f32: bf16", f"64K-{64 * MIB + 1} @64 f32: bf16"])
-        self.assertIn("# 64 ranks, f32, simulated at 64 KiB to 64 MiB. Simulated, not measured: times are taken to be off by a factor of 1.4.", out)
+        self.assertIn("# 64 ranks on 64 nodes, f32, simulated at 64 KiB to 64 MiB. Simulated, not measured: times are taken to be off by a factor of 1.4.", out)
         self.assertIn("# bf16: speed-up 2 [1.43, 2.8] at 64 KiB to 2 [1.43, 2.8] at 64 MiB, relative L2 error of one call 0.002 (measured with other ranks)", out)
 
     def test_errors_of_another_collective_say_nothing(self):

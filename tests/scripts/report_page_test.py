@@ -180,7 +180,7 @@ class Paste(WithPage):
         end = 16 * MIB + 1
         self.assertEqual(found, [f"mpiq-run --policy '1M-{end} @2 f32: bf16' ./app",
                                  f"mpiq-run --policy '64K-{end} @2 f32: onebit feedback=address' ./app"])
-        self.assertIn("2 ranks, f32: bf16: speed-up 2 [1.9, 2.1] at 1 MiB to 2 [1.9, 2.1] at 16 MiB, relative L2 error of one call 0.002.", text)
+        self.assertIn("2 ranks on 1 node, f32: bf16: speed-up 2 [1.9, 2.1] at 1 MiB to 2 [1.9, 2.1] at 16 MiB, relative L2 error of one call 0.002.", text)
         self.assertIn("every result right to 1 %", text)
 
     def test_what_was_measured_without_feedback_says_nothing_of_training(self):

@@ -96,8 +96,7 @@ def lines(measured, where):
 
 
 def group_words(group):
-    nodes = int(group.points["nodes"].max(initial=0))  # rules.groups_of: all rows have the same
-    what = f"{group.ranks} ranks" + (f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes > 0 else "")
+    what = group.ranks_words()
     if not group.sizes:
         return f"# {what}: none is chosen, because {group.why}."
     ends = " to ".join(dict.fromkeys(verdict.bytes_words(s) for s in (group.sizes[0], group.sizes[-1])))

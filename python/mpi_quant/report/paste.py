@@ -59,7 +59,7 @@ def groups_of(selection, panels, limit):
 def reasons(groups, written):
     """Why there are these rules, or none, as sentences."""
     for group in groups:
-        what = f"{group.collective}{group.ranks} ranks, {group.dtype}"
+        what = f"{group.collective}{group.ranks_words()}, {group.dtype}"
         windows = group.windows()
         if windows:
             yield f"{what}: " + "; ".join(rules.gain_words(window) for window in windows) + "."

@@ -55,6 +55,11 @@ class Group:
         nodes = int(self.points["nodes"].max(initial=0))  # groups_of: all rows have the same
         return f"@{self.ranks} nodes={nodes}" if 1 < nodes < self.ranks else f"@{self.ranks}"
 
+    def ranks_words(self):
+        """'8 ranks on 2 nodes'; the nodes are left out where the file does not know them."""
+        nodes = int(self.points["nodes"].max(initial=0))
+        return f"{self.ranks} ranks" + (f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes > 0 else "")
+
     def windows(self):
         found = []
         for i, size in enumerate(self.sizes):
@@ -244,7 +249,7 @@ def head(results, where, limit):
 
 
 def group_words(group):
-    what = f"{group.collective}{group.ranks} ranks, {group.dtype}"
+    what = f"{group.collective}{group.ranks_words()}, {group.dtype}"
     if not group.sizes:
         return f"# {what}: no rule, because {group.why}."
     simulated = f" Simulated, not measured: times are taken to be off by a factor of {SIMULATED_OFF:g}." if group.is_simulated else ""

@@ -37,9 +37,38 @@ def roof_of(kernels, rows, size):
     return max(found, key=lambda pair: pair[0])
 
 
+def numbers_of(rows):
+    """Method -> its number in the figure, the fastest first. There are more codecs than colours that a reader can tell apart."""
+    best = {}
+    for row in rows:
+        best[row["method"]] = max(best.get(row["method"], 0), row["elements_per_s"])
+    return {method: n for n, method in enumerate(sorted(best, key=lambda method: (-best[method], method)), 1)}
+
+
+PANEL = np.array([220.0, 200.0])  # about the size of a panel, in points of 1/72 inch
+BESIDE = [8 * np.array([np.cos(angle), np.sin(angle)]) for angle in np.arange(12) * np.pi / 6]  # where a number may stand, seen from its marker
+
+
+def offset_from(place, taken):
+    """That of BESIDE which is the farthest from all places that are taken."""
+    return max(BESIDE, key=lambda offset: min(np.hypot(*(place + offset - other)) for other in taken))
+
+
+def write_numbers(axis, marks):
+    """Writes numbers beside marks (x, y, number)."""
+    low, high = np.log([axis.get_xlim(), axis.get_ylim()]).T
+    places = [(np.log([x, y]) - low) / (high - low) * PANEL for x, y, _ in marks]
+    taken = list(places)
+    for (x, y, number), place in zip(marks, places):
+        offset = offset_from(place, taken)
+        taken.append(place + offset)
+        axis.annotate(str(number), (x, y), xytext=offset, textcoords="offset points", ha="center", va="center", fontsize="x-small")
+
+
 @plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster. The black line is
 the highest rate at which anything here moved bytes from or to memory. On the line the memory is the limit, and below it the arithmetic. The dashed line is
-the triad of one core, which writes a third of its bytes. A codec that writes less may be faster.""")
+the triad of one core, which writes a third of its bytes. A codec that writes less may be faster. Numbers
+are those of the legend, the fastest codec first.""")
 def roofline(kernels):
     """The elements per second of the codecs alone against the memory's roof (kernels.json)."""
     rows = list(kernel_rows(kernels))
@@ -48,7 +77,8 @@ def roofline(kernels):
     sizes = sorted({row["bytes"] for row in rows}, reverse=True)
     figure, axes = fig.panels([f"{bytes_label(s)} of floats, one core" for s in sizes], "elements per second",
                               "elements for each byte moved")
-    looks = fig.looks((row["method"] for row in rows), ["f32"])
+    looks, numbers = fig.looks((row["method"] for row in rows), ["f32"]), numbers_of(rows)
+    looks = {method: (*look[:3], f"{numbers[method]}: {look[3]}") for method, look in looks.items()}
     across = np.array([min(r["elements_per_B"] for r in rows) / 1.3, max(r["elements_per_B"] for r in rows) * 1.3])
     for axis, size in zip(axes, sizes):
         triad, (roof, by) = kernels.triad(size), roof_of(kernels, rows, size)
@@ -62,8 +92,10 @@ def roofline(kernels):
                 point = {"value": row["elements_per_s"], "low": 0, "high": 0, "drawn": "line" if WORKS[row["work"]] else "hollow"}
                 fig.mark(axis, row["elements_per_B"], point, looks[row["method"]])
     fig.log_x_axis(axes[0], 2, ticker.FuncFormatter(lambda x, _: f"1/{1 / x:.3g}" if x < 1 else f"{x:g}"), *across)
-    ends = [r["elements_per_s"] for r in rows] + [k * roof_of(kernels, rows, s)[0] for k in across for s in sizes]
+    ends = [r["elements_per_s"] for r in rows]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(), min(ends), max(ends))
+    for axis, size in zip(axes, sizes):
+        write_numbers(axis, [(row["elements_per_B"], row["elements_per_s"], numbers[row["method"]]) for row in rows if row["bytes"] == size])
     used = sorted({row["isa"] for row in rows}, key=ISAS.index)
     fig.finish(figure, kernels.title or "Codecs alone and the memory's roof", [
         f"An element counts as one operation. Each codec has its best instruction set ({', '.join(used)}). mpiq-kernels measured one "
