@@ -38,7 +38,7 @@ void SchemeRun::prepare(const Request& request, const Decision& decision, Status
   key_ = decision.key;
   rehearsal_ = rehearsal;
   has_begun_ = is_done_ = false;
-  part_ = 0;
+  part_ = failed_part_ = 0;
   failure_ = outcome_ = {};
   part_request_.options.is_part = true;
   part_request_.options.method = part_decision_.method = decision.method;
@@ -126,6 +126,7 @@ SchemePart SchemeRun::part_after(Outcome& last, Status& local_error) noexcept {
   if (last.status.ok() || part.call == nullptr) return part;
   local_error = last.status;
   failure_ = std::move(last);
+  failed_part_ = part_;
   return part;
 }
 
@@ -134,7 +135,8 @@ void SchemeRun::finish(Outcome outcome) noexcept {
   // The text of a part names a call that the user has not made.
   if (!outcome.status.ok() && part_ > 0)
     outcome.status = status_of(outcome.status.code(), [&] {
-      return std::string(scheme_->name) + ", part " + std::to_string(part_) + " of a call of " +
+      const std::size_t part = failed_part_ > 0 ? failed_part_ : part_;
+      return std::string(scheme_->name) + ", part " + std::to_string(part) + " of a call of " +
              std::to_string(call_.count) + " elements: " + outcome.status.text();
     });
   if (has_begun_) {

@@ -48,7 +48,8 @@ class SchemeRun final : public CallRun {
   Decision part_decision_;
   std::size_t part_ = 0;  // number of the part in flight; 0: the agreement that opens the call
   bool rehearsal_ = false, has_begun_ = false, is_abandoned_ = false, is_done_ = false;
-  Outcome failure_;  // of a part that failed on this rank, for which it makes another part
+  Outcome failure_;              // of a part that failed on this rank, for which it makes another part
+  std::size_t failed_part_ = 0;  // its number
   Outcome outcome_;
 };
 

@@ -1,28 +1,56 @@
-// When MPI itself fails, or the program's error handler throws: the error comes back, the communicator says
-// so from then on, everything else goes on working, and MPI_Finalize is reached.
+// When MPI itself fails, a message is damaged, or the program's error handler throws: the error comes back. A
+// communicator on which MPI failed says so from then on, everything else goes on working, and MPI_Finalize is
+// reached.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <dlfcn.h>
+#include <cstddef>
+#include <cstring>
+#include <limits>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/engine/frame.hpp"
 #include "tests/core/api.hpp"
 
 namespace {
-int sends_until_failure = -1;  // < 0: never
-}
 
-// In front of MPI's own: the library calls PMPI_ names only. Fails like an MPI that has lost its network.
+int sends_until_failure = -1;  // < 0: never
+
+// Damages one frame: number `until` of those that this rank sends to rank `to`.
+struct Damage {
+  int to = -1;
+  int until = -1;  // < 0: none
+  std::vector<std::byte> copy = {};
+  const void* apply(const void* frame, std::size_t bytes, int dest) {
+    if (until < 0 || dest != to || bytes < sizeof(mq::FrameHeader) ||
+        std::memcmp(frame, &mq::kFrameMagic, sizeof mq::kFrameMagic) != 0 || until-- > 0)
+      return frame;
+    const auto* const begin = static_cast<const std::byte*>(frame);
+    copy.assign(begin, begin + bytes);  // other ranks may get the same frame undamaged
+    copy[offsetof(mq::FrameHeader, call)] ^= std::byte{1};
+    return copy.data();
+  }
+};
+Damage damage;
+
+}  // namespace
+
+// In front of MPI's own: the library calls PMPI_ names only. Fails like an MPI that has lost its network. The
+// library sends bytes.
 extern "C" int PMPI_Isend(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                           MPI_Request* request) {
   using Function = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "PMPI_Isend"));
   if (sends_until_failure == 0) return MPI_ERR_OTHER;
   if (sends_until_failure > 0) --sends_until_failure;
-  return real(buf, count, type, dest, tag, comm, request);
+  return real(damage.apply(buf, static_cast<std::size_t>(count), dest), count, type, dest, tag, comm,
+              request);
 }
 
 namespace mq::test {
@@ -80,6 +108,65 @@ TEST_F(Faults, an_mpi_error_reaches_the_requests_under_way) {
   EXPECT_EQ(MPIQ_Request_free(&a), MPI_SUCCESS);
   EXPECT_EQ(call(comm, info), MPI_SUCCESS);
   MPI_Comm_free(&copy);
+}
+
+class PartFaults : public Faults {
+ protected:
+  static constexpr int kCount = 40 * 25;
+  // Sums `in` by lowrank. damaged: the number of the sum in which the last rank gets a damaged frame; < 0:
+  // none. sums: how many there are.
+  int sum(const std::vector<float>& in, const std::string& key, bool by_request, int damaged = -1,
+          int* sums = nullptr) {
+    constexpr int kMany = 1000;
+    const Info info{{"mpiq_method", "lowrank(rank=2)"}, {"mpiq_key", key}, {"mpiq_matrix", "40x25"}};
+    const int sender = size - 2, from = damaged < 0 ? kMany : damaged;
+    damage = {size - 1, rank == sender ? from : -1};
+    int code = MPI_SUCCESS;
+    if (by_request) {
+      MPIQ_Request request = MPIQ_REQUEST_NULL;
+      code = MPIQ_Iallreduce(in.data(), out.data(), kCount, MPI_FLOAT, MPI_SUM, comm, info, &request);
+      if (code == MPI_SUCCESS) code = MPIQ_Wait(&request);
+    } else {
+      code = MPIQ_Allreduce(in.data(), out.data(), kCount, MPI_FLOAT, MPI_SUM, comm, info);
+    }
+    int sent = from - damage.until;
+    damage = {};
+    MPI_Bcast(&sent, 1, MPI_INT, sender, comm);
+    if (sums != nullptr) *sums = sent;
+    return code;
+  }
+  std::vector<float> out = std::vector<float>(kCount);
+};
+
+// The last rank alone fails in one of the sums of a call by lowrank. If a sum follows, its agreement tells
+// all ranks. After the last sum the others have a result. Either way all make the same next call, and no
+// residual is left that would give the ranks different bits. Inputs that are infinite or so large that a
+// product might overflow are summed themselves in the end.
+TEST_F(PartFaults, a_sum_of_a_scheme_that_fails_on_one_rank_ends_the_call_on_all) {
+  const std::vector<float> normal = input<float>(kCount);
+  std::vector<float> infinite = normal, large = normal;
+  infinite[3] = std::numeric_limits<float>::infinity();
+  for (float& v : large) v *= 3e37F;
+  int number = 0;
+  for (const auto& [in, expected] : {std::pair{normal, 2}, {infinite, 2}, {large, 3}})
+    for (const bool by_request : {false, true})
+      for (int part = 0; part < expected; ++part) {
+        const std::string key = std::to_string(number++);
+        int sums = 0;
+        EXPECT_EQ(sum(in, key, by_request, -1, &sums), MPI_SUCCESS);
+        EXPECT_EQ(sums, expected);
+        const int code = sum(in, key, by_request, part);
+        if (rank == size - 1) {
+          EXPECT_NE(text_of(code).find("lowrank, part " + std::to_string(part + 1)), std::string::npos)
+              << key << ": " << text_of(code);
+        } else {
+          EXPECT_EQ(code == MPI_SUCCESS, part == expected - 1) << key << ": " << text_of(code);
+        }
+        for (int after = 0; after < 2; ++after) {
+          EXPECT_EQ(sum(normal, key, by_request), MPI_SUCCESS) << key;
+          EXPECT_TRUE(same_on_all_ranks(out)) << key;
+        }
+      }
 }
 
 void throwing(MPI_Comm*, int* code, ...) {
