@@ -38,6 +38,9 @@ inline constexpr const char* kAcceptedTypes =
 
 // The element type of this library's own datatypes, which MPI cannot reduce.
 std::optional<kernels::Element> own_half_of(MPI_Datatype datatype);
+// True if the running MPI sums this half type, which is then one of its own. MPI is asked once for each type:
+// to add 1 and 1. To be called between MPI_Init and MPI_Finalize.
+bool mpi_sums_half(MPI_Datatype half, kernels::Element element) noexcept;
 // The datatype of Element::f16 or Element::bf16. It is made at the first call.
 Result<MPI_Datatype> half_datatype(kernels::Element half);
 // To be called when MPI is about to be finalized.

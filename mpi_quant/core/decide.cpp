@@ -197,7 +197,7 @@ void Situation::ask_ranks() {
 }
 
 void Situation::ask_auto(Chosen& into) {
-  // MPI cannot add half types, so it cannot stand in for other methods either.
+  // MPI adds few half types, so it cannot stand in for other methods either.
   if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this) ||
       call.collective != Collective::allreduce)
     return;
@@ -240,9 +240,10 @@ Decision decide(const Situation& s) {
   }
   d.declined = why == Reason::no_matrix;
   if (why) d.leave_to_mpi(*why);
-  // MPI cannot add half types, though it can gather them. In a call of this library's functions the codec of
-  // the type itself reduces them.
-  if (d.method.exact() && s.program == nullptr && is_half(s) && adds(s.call.collective)) {
+  // MPI adds no half types but some of its own, though it can gather all. In a call of this library's
+  // functions the codec of the type itself reduces the others.
+  if (d.method.exact() && s.program == nullptr && is_half(s) && adds(s.call.collective) &&
+      !mpi_sums_half(s.call.datatype, *s.element)) {
     d.method.codec = kernels::find_codec(name(*s.element));
     d.reason = Reason::compressed;
   }

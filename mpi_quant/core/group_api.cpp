@@ -1,4 +1,4 @@
-// The bodies of MPIQ_Allreduce_group and MPIQ_Iallreduce_group.
+// The bodies of MPIQ_Allreduce_group, MPIQ_Iallreduce_group and MPIQ_Allreduce_group_init.
 
 #include <memory>
 #include <string>
@@ -41,12 +41,12 @@ Status refuse_method(const GroupCall& group, const Method& method) {
 }
 
 Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-                      MPI_Info info, bool is_blocking) {
+                      MPI_Info info, const char* function, bool is_blocking = false) {
   Request request{.call = {MPI_IN_PLACE, nullptr, -1, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}};
   request.is_blocking = is_blocking;
   Status made = guarded_status([&]() -> Status {
     const auto group = std::make_shared<GroupCall>();
-    if (!is_blocking) group->function = "MPIQ_Iallreduce_group";
+    group->function = function;
     request.call = group_call(given, datatype, op, comm, *group);
     request.group = group;
     return group->error;
@@ -77,8 +77,8 @@ extern "C" int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* c
                                     const MPI_Count counts[], const char* const keys[], MPI_Datatype datatype,
                                     MPI_Op op, MPI_Comm comm, MPI_Info info) {
   if (!mpi_fits()) return raise(comm, misfit());
-  const Request request =
-      group_request({n, sendbufs, recvbufs, counts, keys}, datatype, op, comm, info, true);
+  const Request request = group_request({n, sendbufs, recvbufs, counts, keys}, datatype, op, comm, info,
+                                        "MPIQ_Allreduce_group", true);
   return answer(request.call, requested_call(request));
 }
 
@@ -89,6 +89,19 @@ extern "C" int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void* 
   if (!mpi_fits()) return raise(comm, misfit());
   const GroupArguments given{n, sendbufs, recvbufs, counts, keys};
   return raise(comm, guarded_status([&] {
-                 return iallreduce(group_request(given, datatype, op, comm, info, false), request);
+                 return iallreduce(group_request(given, datatype, op, comm, info, "MPIQ_Iallreduce_group"),
+                                   request);
+               }));
+}
+
+extern "C" int MPIQ_Allreduce_group_init(int n, const void* const sendbufs[], void* const recvbufs[],
+                                         const MPI_Count counts[], const char* const keys[],
+                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                         MPIQ_Request* request) {
+  if (!mpi_fits()) return raise(comm, misfit());
+  const GroupArguments given{n, sendbufs, recvbufs, counts, keys};
+  return raise(comm, guarded_status([&] {
+                 return allreduce_init(
+                     group_request(given, datatype, op, comm, info, "MPIQ_Allreduce_group_init"), request);
                }));
 }

@@ -111,6 +111,7 @@ Call call_of(const Call& call, std::size_t vector) {
 }
 
 Status check_group(const Call& call, std::optional<kernels::Element> element) {
+  if (call.group->is_checked) return {};
   const std::size_t width = element ? kernels::element_bytes(*element) : 0;
   std::vector<Place> places;
   for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
@@ -134,7 +135,9 @@ Status check_group(const Call& call, std::optional<kernels::Element> element) {
     place(vector.recvbuf, true);
   }
   if (is_shared(places)) return bad_group(*call.group, "a result shares memory with another vector");
-  return call.group->has_keys ? check_keys(*call.group) : Status{};
+  if (call.group->has_keys) MQ_TRY(check_keys(*call.group));
+  call.group->is_checked = true;
+  return {};
 }
 
 Status refuse_group(const GroupCall& group, const Method& method) {

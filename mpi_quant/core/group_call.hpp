@@ -18,7 +18,7 @@ namespace mq {
 
 struct Call;
 
-// The arguments of MPIQ_Allreduce_group and its non-blocking form as the caller gave them.
+// The arguments of MPIQ_Allreduce_group and its relatives as the caller gave them.
 struct GroupArguments {
   int n = 0;
   const void* const* sendbufs = nullptr;
@@ -44,6 +44,9 @@ struct GroupCall {
   std::uint32_t key_hash = 0;  // of all keys; 0: there are none
   std::uint32_t hash = 0;      // of all counts
   Status error;                // why there is no such call: Call::count is then -1
+  // check_group() has found nothing. A persistent call is checked once, because a start is to allocate
+  // nothing. Calls of one group come one after the other.
+  mutable bool is_checked = false;
 };
 
 // The call with these arguments. Call::count becomes the reals of all vectors. May throw std::bad_alloc.

@@ -282,7 +282,7 @@ int raise(const Handler& handler, const Status& status) {
 
 Status iallreduce(const Request& wanted, MPIQ_Request* request) {
   if (request == nullptr) {  // the other ranks wait for this one: it goes their way, with an error
-    const char* const name = wanted.call.group != nullptr ? "MPIQ_Iallreduce_group" : "MPIQ_Iallreduce";
+    const char* const name = wanted.call.group != nullptr ? wanted.call.group->function : "MPIQ_Iallreduce";
     MPIQ_Request own = MPIQ_REQUEST_NULL;
     Handler handler;
     MQ_TRY(iallreduce(refused(wanted, name), &own));
@@ -299,7 +299,9 @@ Status iallreduce(const Request& wanted, MPIQ_Request* request) {
 Status allreduce_init(const Request& wanted, MPIQ_Request* request) {
   if (request == nullptr) {
     MPIQ_Request own = MPIQ_REQUEST_NULL;
-    return allreduce_init(refused(wanted, "MPIQ_Allreduce_init"), &own);
+    const char* const name =
+        wanted.call.group != nullptr ? wanted.call.group->function : "MPIQ_Allreduce_init";
+    return allreduce_init(refused(wanted, name), &own);
   }
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;

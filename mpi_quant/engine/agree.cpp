@@ -38,7 +38,7 @@ std::string_view word(Code code) {
 // The function of a call with parts, without the prefix.
 std::string_view parted_function(std::uint8_t form, bool is_nonblocking) {
   switch (form) {
-    case kGroupForm: return is_nonblocking ? "Iallreduce_group" : "Allreduce_group";
+    case kGroupForm: return is_nonblocking ? "Iallreduce_group or MPIQ_Start" : "Allreduce_group";
     case form_bits(Collective::reduce_scatter, false): return "Reduce_scatter_block";
     case form_bits(Collective::reduce_scatter, true): return "Reduce_scatter";
     case form_bits(Collective::allgather, false): return "Allgather";
@@ -55,6 +55,7 @@ bool is_rooted(std::uint8_t kind) {
 }
 
 std::string function_of(std::uint8_t kind) {
+  if (kind == (kGroupForm | kInit)) return "MPIQ_Allreduce_group_init";
   if (const auto form = static_cast<std::uint8_t>(kind & ~kKindMask); form != 0)
     return std::string((kind & kKindMask) == kIntercepted ? "MPI_" : "MPIQ_")
         .append(parted_function(form, (kind & kKindMask) == kNonblocking));

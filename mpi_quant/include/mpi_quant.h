@@ -21,8 +21,8 @@
  *     Residuals                MPIQ_Residual_flush, _reset, _scale, _save, _restore, _list, _get, _put
  *     Sparse                   MPIQ_Sparse_allreduce, _init, _union
  *     Experimental             with MPIQ_EXPERIMENTAL: MPIQ_Allreduce_group, MPIQ_Iallreduce_group,
- *                              MPIQ_Factors_allreduce, MPIQ_Neighbor_mix, MPIQ_Comm_meet,
- *                              MPIQ_Comm_raise
+ *                              MPIQ_Allreduce_group_init, MPIQ_Factors_allreduce, MPIQ_Neighbor_mix,
+ *                              MPIQ_Comm_meet, MPIQ_Comm_raise
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MPI_QUANT_H
 #define MPI_QUANT_H
@@ -151,9 +151,10 @@ extern "C" {
  * - MPI_Type_contiguous, MPI_Type_dup and MPI_Type_create_resized of these, if there are no gaps. Their
  *   elements are rows of reals.
  *
- * Every other call goes to the MPI library unchanged. Half types are summed in float and rounded once. MPI
- * cannot reduce those of this library, so without a method the codec of their own type does. MPI cannot
- * reduce derived types, so it gets their reals.
+ * Every other call goes to the MPI library unchanged. Codecs sum half types in float and round once. MPI
+ * cannot reduce those of this library, so without a method, or with "mpi", the codec of their own type does.
+ * It also sums half types of MPI itself that the running MPI cannot sum. MPI cannot reduce derived types, so
+ * it gets their reals.
  *
  * Info keys:
  *
@@ -851,6 +852,22 @@ MPIQ_PUBLIC int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void*
                                       const MPI_Count counts[], const char* const keys[],
                                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                       MPIQ_Request* request);
+
+/* Prepares MPIQ_Allreduce_group to be made many times. Collective. MPIQ_Start starts it, and what is said of
+ * MPIQ_Allreduce_init holds: addresses, method, keys and memory are settled here, and a start that the
+ * library compresses allocates nothing.
+ *
+ *     IN   n to info  as in MPIQ_Iallreduce_group
+ *     OUT  request    inactive until MPIQ_Start; MPIQ_REQUEST_NULL if the function fails
+ *
+ * Results are those of MPIQ_Iallreduce_group, bit for bit. Returns an error on all ranks if their calls
+ * differ, or if the vectors cannot be summed by one call, as in MPIQ_Allreduce_group.
+ *
+ * Hint: for the gradients of a training, which are the same vectors in every step. */
+MPIQ_PUBLIC int MPIQ_Allreduce_group_init(int n, const void* const sendbufs[], void* const recvbufs[],
+                                          const MPI_Count counts[], const char* const keys[],
+                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                          MPIQ_Request* request);
 
 /* Sums matrices that are products of narrow ones, such as gradients of fully connected layers. Collective.
  *

@@ -303,5 +303,45 @@ TEST_F(Reals, half_types_are_found_by_their_names) {
   MPI_Type_free(&again);
 }
 
+// MPI's own half type: with the method mpi, or without one, MPI sums it, and not the codec of the type.
+TEST_F(Reals, half_types_that_mpi_sums_are_left_to_mpi_if_no_codec_is_named) {
+#ifdef MPIX_C_FLOAT16
+  const MPI_Datatype half = MPIX_C_FLOAT16;
+#else
+  const MPI_Datatype half = MPI_DATATYPE_NULL;
+#endif
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  if (half != MPI_DATATYPE_NULL) MPI_Type_get_name(half, name, &length);
+  std::uint16_t one = 0x3c00, sum = 0;
+  if (length == 0 || MPI_Allreduce(&one, &sum, 1, half, MPI_SUM, MPI_COMM_SELF) != MPI_SUCCESS)
+    GTEST_SKIP() << "this MPI sums no half type";
+  const auto n = static_cast<MPI_Count>(1000 * size);
+  std::vector<std::uint16_t> x(static_cast<std::size_t>(n)), expected(x.size()), part(1000);
+  for (std::size_t i = 0; i < x.size(); ++i)  // 1 to 2 and 2^11: half numbers round their sums
+    x[i] = static_cast<std::uint16_t>(rank == 0 ? 0x6800 : 0x3c00 + i % 1024);
+  MPI_Allreduce(x.data(), expected.data(), static_cast<int>(n), half, MPI_SUM, comm);
+  MPI_Reduce_scatter_block(x.data(), part.data(), 1000, half, MPI_SUM, comm);
+  for (const Info& info : {Info{}, Info{{"mpiq_method", "mpi"}}, Info{{"mpiq_key", "k"}}}) {
+    std::vector<std::uint16_t> y(x.size());
+    ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), n, half, MPI_SUM, comm, info), MPI_SUCCESS);
+    EXPECT_EQ(y, expected);
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    std::fill(y.begin(), y.end(), std::uint16_t{0});
+    ASSERT_EQ(MPIQ_Iallreduce(x.data(), y.data(), n, half, MPI_SUM, comm, info, &request), MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+    std::fill(y.begin(), y.end(), std::uint16_t{0});
+    ASSERT_EQ(MPIQ_Reduce(x.data(), y.data(), n, half, MPI_SUM, 0, comm, info), MPI_SUCCESS);
+    std::vector<std::uint16_t> mine(1000);
+    ASSERT_EQ(MPIQ_Reduce_scatter_block(x.data(), mine.data(), 1000, half, MPI_SUM, comm, info), MPI_SUCCESS);
+    EXPECT_EQ(mine, part);
+  }
+  EXPECT_EQ(stats().compressed_calls, 0u);
+  std::vector<std::uint16_t> y(x.size());
+  ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), n, half, MPI_SUM, comm, Info{{"mpiq_method", "f16"}}),
+            MPI_SUCCESS);
+  EXPECT_EQ(stats().compressed_calls, size > 1 ? 1u : 0u) << "a codec by its name serves the type";
+}
+
 }  // namespace
 }  // namespace mq::test
