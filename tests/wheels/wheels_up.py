@@ -46,7 +46,7 @@ def built(work, cmake, generator):
     for command in ((cmake, "-S", ROOT, "-B", build, "-G", generator, "-D", "CMAKE_BUILD_TYPE=Release", "-D", "CMAKE_CXX_FLAGS_RELEASE=-O1",
                      "-D", "CMAKE_C_FLAGS_RELEASE=-O1", "-D", "MPIQ_SCALAR=ON", "-D", "MPIQ_CUDA=OFF", "-D", "MPIQ_BUILD_TESTS=OFF", "-D", "MPIQ_BUILD_BENCH=OFF",
                      "-D", f"MPIQ_ABI_MPI_C_COMPILER={work}/mpich/bin/mpicc_abi"),
-                    (cmake, "--build", build, "--target", "mpi_quant_pmpi", "mpi_quant_abi")):
+                    (cmake, "--build", build, "--target", "mpi_quant_pmpi", "mpi_quant", "mpi_quant_abi")):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(done.stdout + done.stderr)
