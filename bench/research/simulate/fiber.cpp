@@ -2,8 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
 #include <new>
+#include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)  // GCC
 #  define MQ_ADDRESS_SANITIZER
@@ -19,7 +19,7 @@
 namespace mq::sim {
 namespace {
 
-constexpr std::size_t kPage = 4096, kStack = std::size_t{256} << 10;
+constexpr std::size_t kPage = 4096, kStack = (std::size_t{256} << 10) + kMostShift;
 
 // AddressSanitizer must know on which stack the thread is. departing() comes before a switch and keeps what
 // the sanitizer knows of this stack in `known`, or forgets it if that is null. arrived() comes behind a
@@ -51,6 +51,11 @@ Fibers::Fibers(std::size_t n) : fibers_(n) {
     }
 }
 
+// The page below it cannot be touched.
+std::byte* Fibers::stack_of(std::size_t i) const { return stacks_ + i * kStack + kPage; }
+
+std::byte* Fibers::top_of(std::size_t i) const { return stacks_ + (i + 1) * kStack - stack_shift(i); }
+
 Fibers::~Fibers() { munmap(stacks_, fibers_.size() * kStack); }
 
 void Fibers::set(std::size_t i, std::function<void()> body) {
@@ -58,17 +63,8 @@ void Fibers::set(std::size_t i, std::function<void()> body) {
   fiber.body = std::move(body);
   fiber.is_over = false;
   fiber.thrown = nullptr;
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = stacks_ + i * kStack + kPage;
-  fiber.context.uc_stack.ss_size = kStack - kPage;
-  fiber.context.uc_link = nullptr;
-  const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::begin), 2,
-              static_cast<unsigned>(self >> 32), static_cast<unsigned>(self & 0xffffffffU));
-}
-
-void Fibers::begin(unsigned high, unsigned low) {
-  reinterpret_cast<Fibers*>(static_cast<std::uintptr_t>(high) << 32 | low)->run_current();
+  const auto begin = [](void* fibers) { static_cast<Fibers*>(fibers)->run_current(); };
+  make_context(fiber.context, stack_of(i), top_of(i), begin, this);
 }
 
 void Fibers::run_current() noexcept {
@@ -85,15 +81,15 @@ void Fibers::run_current() noexcept {
 
 void Fibers::resume(std::size_t i) {
   current_ = i;
-  departing(&outside_known_, stacks_ + i * kStack + kPage, kStack - kPage);
-  swapcontext(&outside_, &fibers_[i].context);
+  departing(&outside_known_, stack_of(i), static_cast<std::size_t>(top_of(i) - stack_of(i)));
+  change_context(outside_, fibers_[i].context);
   arrived(outside_known_, nullptr, nullptr);
 }
 
 void Fibers::leave() {
   Fiber& fiber = fibers_[current_];
   departing(fiber.is_over ? nullptr : &fiber.known, outside_stack_, outside_size_);
-  swapcontext(&fiber.context, &outside_);
+  change_context(fiber.context, outside_);
   arrived(fiber.known, &outside_stack_, &outside_size_);
 }
 

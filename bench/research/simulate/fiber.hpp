@@ -2,12 +2,12 @@
 // in one, so that ranks are plain functions, 4096 ranks need no threads, and their order is always the same.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <vector>
+
+#include "bench/research/simulate/context.hpp"
 
 namespace mq::sim {
 
@@ -32,18 +32,19 @@ class Fibers {
 
  private:
   struct Fiber {
-    ucontext_t context{};
+    Context context;
     std::function<void()> body;
     std::exception_ptr thrown;
     void* known = nullptr;  // what AddressSanitizer knows of its stack
     bool is_over = false;
   };
-  static void begin(unsigned high, unsigned low);  // makecontext passes ints only: two halves of a pointer
+  std::byte* stack_of(std::size_t i) const;
+  std::byte* top_of(std::size_t i) const;
   void run_current() noexcept;
 
   std::vector<Fiber> fibers_;
   std::byte* stacks_ = nullptr;
-  ucontext_t outside_{};
+  Context outside_;
   const void* outside_stack_ = nullptr;  // the three for AddressSanitizer alone
   std::size_t outside_size_ = 0;
   void* outside_known_ = nullptr;

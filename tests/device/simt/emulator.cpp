@@ -59,9 +59,11 @@ struct Block {
 
 constexpr std::size_t kSharedObjects = 64 << 10;  // bytes, at most
 
+void fiber_main(void* fiber);
+
 struct Emulator {
-  FiberPool pool;
-  Fiber main;  // where run() is
+  FiberPool pool{&fiber_main};
+  sim::Context main;  // where run() is
   const Kernel* kernel = nullptr;
   const void* args = nullptr;
   // The warp whose turn it is, the order of its lanes, and those that have not had their turn yet.
@@ -97,19 +99,18 @@ Thread* next_lane(Emulator& e) {
   return &e.lanes[lane];
 }
 
-void fiber_main(Fiber*);
-
 // Where a lane, or run(), hands the turn on: to `next`, or back to run() if null.
-void hand_on(Emulator& e, Fiber& from, Thread* next) {
-  if (next == nullptr) return change_fiber(from, e.main);
+void hand_on(Emulator& e, sim::Context& from, Thread* next) {
+  if (next == nullptr) return sim::change_context(from, e.main);
   here = next;
-  if (next->fiber == nullptr) next->fiber = e.pool.take(&fiber_main);
-  change_fiber(from, *next->fiber);
+  if (next->fiber == nullptr) next->fiber = e.pool.take();
+  sim::change_context(from, next->fiber->context);
 }
 
 // A fiber runs threads from their beginnings, one after the other as long as they end.
-void fiber_main(Fiber* self) {
+void fiber_main(void* fiber) {
   Emulator& e = *running;
+  auto* const self = static_cast<Fiber*>(fiber);
   for (;;) {
     auto* const t = static_cast<Thread*>(here);
     t->fiber = self;
@@ -121,7 +122,7 @@ void fiber_main(Fiber* self) {
       continue;
     }
     e.pool.give_back(self);  // runs on until it hands on, and from there when it is taken again
-    hand_on(e, *self, next);
+    hand_on(e, self->context, next);
   }
 }
 
@@ -130,7 +131,7 @@ void wait(std::uint32_t Warp::*where) {
   Emulator& e = *running;
   auto* const t = static_cast<Thread*>(here);
   e.warp->*where |= 1u << (t->thread % 32);
-  hand_on(e, *t->fiber, next_lane(e));
+  hand_on(e, t->fiber->context, next_lane(e));
 }
 
 // One turn of a warp: each lane as far as it comes, again while all meet at warp functions. True if a lane

@@ -5,32 +5,33 @@
 #include <memory>
 #include <vector>
 
+#include "bench/research/simulate/context.hpp"
+
 namespace mq::simt {
 
 struct Fiber {
-  void* stack_pointer = nullptr;  // while another runs
+  sim::Context context;
   std::byte *stack = nullptr, *top = nullptr;
-  void (*begin)(Fiber*) = nullptr;  // never returns
 };
 
-// Saves the running fiber in `from` and goes on in `to`. Registers that a called function may change are not
-// kept, and neither is the floating-point environment.
-void change_fiber(Fiber& from, Fiber& to);
-
-// Owns the stacks; kept for the next launch.
+// Owns the fibers; kept for the next launch.
 class FiberPool {
  public:
-  FiberPool() = default;
+  // All fibers run this, with themselves as argument. It never returns.
+  explicit FiberPool(void (*begin)(void* fiber)) : begin_(begin) {}
   FiberPool(const FiberPool&) = delete;
   FiberPool& operator=(const FiberPool&) = delete;
   ~FiberPool();
-  Fiber* take(void (*begin)(Fiber*));
-  // It may be taken again; it then goes on where it changed to another.
+  Fiber* take();
+  // It may be taken again; it then goes on where it stopped.
   void give_back(Fiber* f) { idle_.push_back(f); }
   // It begins anew when it is taken again.
   void abandon(Fiber* f);
 
  private:
+  void begin_anew(Fiber& f) { sim::make_context(f.context, f.stack, f.top, begin_, &f); }
+
+  void (*const begin_)(void*);
   std::vector<std::unique_ptr<Fiber>> all_;
   std::vector<Fiber*> idle_;
 };

@@ -1,0 +1,35 @@
+// A function that has stopped on a stack of its own, so that another one runs on the same thread: a rank of a
+// simulation (fiber.hpp), a thread of the tests' GPU emulator.
+#pragma once
+
+#include <cstddef>
+
+#ifndef __x86_64__
+#  include <ucontext.h>
+#endif
+
+namespace mq::sim {
+
+struct Context {
+#ifdef __x86_64__
+  void* stack_pointer = nullptr;
+#else
+  ucontext_t saved{};
+#endif
+};
+
+// Makes a context that calls begin(argument), which never returns, on the stack from bottom to top, multiples
+// of 16.
+void make_context(Context& made, std::byte* bottom, std::byte* top, void (*begin)(void*), void* argument);
+
+// Stops here, in `from`, and goes on in `to`. The floating-point environment is not kept: a function that
+// changes it changes it back before it stops.
+void change_context(Context& from, Context& to);
+
+// Stack number i begins so many bytes below its end. Else all stacks would begin at the same place of their
+// pages, and share a few lines of the cache.
+constexpr std::size_t kMostShift = std::size_t{64} << 10;
+constexpr std::size_t stack_shift(std::size_t i) { return i % 61 * 1088; }
+static_assert(60 * 1088 <= kMostShift);
+
+}  // namespace mq::sim
