@@ -5,7 +5,6 @@ LIBRARY is libmpi_quant_mpich.so or libmpi_quant_openmpi.so; use the mpiexec of 
 SPDX-License-Identifier: Apache-2.0
 """
 import ctypes
-import os
 import statistics
 import sys
 import time
@@ -13,7 +12,7 @@ import time
 import torch
 from mpi4py import MPI
 
-ctypes.CDLL(MPI.__file__, os.RTLD_NOW | os.RTLD_GLOBAL)  # the library finds the MPI of mpi4py
+ctypes.CDLL(MPI.__file__, ctypes.RTLD_GLOBAL)  # the library finds the MPI of mpi4py
 comm, library = MPI.COMM_WORLD, ctypes.CDLL(sys.argv[1])
 device, methods = (sys.argv[2:3] or ["cpu"])[0], sys.argv[3:] or ["bf16", "onebit"]
 WIDTH, BATCH, STEPS = (2048, 2048, 60) if device == "cuda" else (256, 64, 30)
@@ -45,8 +44,7 @@ def train(method):
         gradient.zero_()
         loss = torch.nn.functional.mse_loss(network(x), torch.relu(x @ teacher))
         loss.backward()
-        if gradient.is_cuda:
-            torch.cuda.current_stream().synchronize()
+        if gradient.is_cuda: torch.cuda.current_stream().synchronize()
         error = library.MPIQ_Allreduce(ctypes.c_void_p(gradient.data_ptr()), ctypes.c_void_p(total.data_ptr()), ctypes.c_longlong(gradient.numel()),
                                        handle(MPI.FLOAT), handle(MPI.SUM), handle(comm), handle(info))
         if error != MPI.SUCCESS: raise MPI.Exception(error)  # mpi4py lets functions return errors
