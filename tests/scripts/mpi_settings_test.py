@@ -14,6 +14,7 @@ from results_test import write_results
 from scripts_common import ROOT, InTemporaryFolder, call, script
 
 OPEN_MPI, MPICH = "Open MPI v4.1.4, package: Debian OpenMPI", "MPICH Version: 4.0.2"
+FIVE = "Open MPI v5.0.11, package: Open MPI"
 SMALL = [64, KIB, 64 * KIB, MIB]
 SMALL_SUMS = dense(SMALL)
 
@@ -77,6 +78,14 @@ class OpenMpi(WithSettings):
             self.assertEqual(self.numbers(of_ranks(2, {"mpi/ring": gains})), [[0]], gains)
         self.assertIn("# Not judged, because the interval is too wide: ring at 64 KiB, 8.65 [2.93, 458]\n", self.text(of_ranks(2, {"mpi/ring": wide})))
         self.assertEqual(self.numbers(of_ranks(2, {"mpi/ring": [FASTER] * 6}, oversubscribed=1)), [[0]])
+
+    def test_on_several_nodes_open_mpi_5_is_told_to_take_the_rules(self):
+        """As tried with Open MPI 5.0.11 on two nodes of two ranks: without the variable a file of rules changes no sum."""
+        for library, nodes, told in ((FIVE, 2, 1), (FIVE, 1, 0), (OPEN_MPI, 2, 0)):
+            rows = of_ranks(4, {"mpi/ring": [FASTER] * 6}, nodes=nodes)
+            out = self.text(rows, library=library)
+            self.assertEqual(out.count("\n#   OMPI_MCA_coll_han_allreduce_dynamic_global_communicator_module=3\n"), told, (library, nodes))
+        self.assertIn(" 4 ranks on 2 nodes, measured at", out)
 
     def test_compressed_methods_change_nothing(self):
         rows = of_ranks(2, {"mpi/ring": [FASTER] * 6})

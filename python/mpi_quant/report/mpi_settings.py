@@ -5,6 +5,7 @@ program. Its file of rules (MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE) takes the
 too, so none is written. Where an algorithm is worth it is decided as for policies (rules.py, verdicts.py), with the speed-up over MPI's own choice.
 """
 import dataclasses
+import re
 
 import numpy as np
 
@@ -19,6 +20,7 @@ DEFAULT, PREFIX = "mpi", "mpi/"  # MPI's own choice; its algorithms, by name
 NUMBERS = {"basic_linear": 1, "nonoverlapping": 2, "recursive_doubling": 3, "ring": 4, "segmented_ring": 5, "rabenseifner": 6, "allgather_reduce": 7}
 OWN_CHOICE = 0
 ORDERED = ("ring", "segmented_ring")  # they add in another order than the ranks have
+HAN = "OMPI_MCA_coll_han_allreduce_dynamic_global_communicator_module=3"  # coll/han hands MPI_Allreduce on to coll/tuned
 SEGMENTS = {"segmented_ring": 1 << 20}  # bytes, as mpiq-bench measures it (bench/mpi_algorithm.hpp)
 COLLECTIVE = 2  # MPI_Allreduce, in Open MPI's numbers
 MPICH_SMALLEST = 1 << 10  # bytes: a variable is for all sizes, so small ones must have been measured
@@ -124,6 +126,10 @@ def openmpi_lines(measured):
     yield "# in the environment of all ranks. It is about MPI_Allreduce in the component coll/tuned."
     yield (f"# Algorithm {OWN_CHOICE} is Open MPI's own choice: for sizes and numbers of ranks that were not measured, and where it is not known to be slower. "
            f"Sums of {measured.dtype} were measured; Open MPI applies a rule to every type and operation, and to every communicator of so many ranks, on whichever nodes they are.")
+    if takes_han(measured):
+        yield "# On several nodes with as many ranks each, Open MPI 5 gives MPI_Allreduce to the component coll/han, which does not read this file. So set there, too,"
+        yield f"#   {HAN}"
+        yield "# which hands MPI_Allreduce alone on to coll/tuned. Without it mpiq-bench measures coll/han under each algorithm's name."
     if any(name_of(w.method) in ORDERED for g in with_rules for w in g.windows()):
         yield "# Not for programs with operations of their own that do not commute: a ring adds in another order, and Open MPI 4.1 does not check that. Results would be wrong."
     for group in measured.groups:
@@ -144,6 +150,12 @@ def openmpi_lines(measured):
         yield f"{ranks}  # ranks"
         yield f"{len(block)}  # rules: bytes from here on to the next one, algorithm, fan in and out, bytes of a segment"
         yield from block
+
+
+def takes_han(measured):
+    """Whether Open MPI prefers coll/han to coll/tuned somewhere: from version 5 on, on several nodes."""
+    version = re.search(r"v(\d+)", measured.library)
+    return version is not None and int(version[1]) >= 5 and any(group.points["nodes"].max(initial=0) > 1 for group in measured.groups)
 
 
 def openmpi_rules(group):
