@@ -191,6 +191,24 @@ TEST_F(Train, local_steps_with_plain_outer_ones_are_means_of_parameters) {
   }
 }
 
+// With AdamW inside, as DiLoCo has it: a rank keeps both averages of its gradients when parameters are
+// exchanged.
+TEST_F(Train, adamw_inside_of_local_steps_keeps_its_state) {
+  options_.rule = Rule::adamw;
+  options_.rate = 1e-3;
+  const std::vector<Evaluation> plain = run("mpi", MPI_COMM_SELF);
+  options_.local_steps = 5;
+  options_.outer_rate = 1;
+  options_.outer_momentum = 0;
+  const std::vector<Evaluation> alone = run("mpi", MPI_COMM_SELF);
+  options_.outer_rate = 0.7;
+  options_.outer_momentum = 0.9;
+  const std::vector<Evaluation> taught = run("int8");
+  if (rank_ != 0) return;
+  EXPECT_NEAR(alone.back().loss, plain.back().loss, 1e-3 * plain.back().loss);
+  EXPECT_LT(taught.back().loss, 0.8 * taught.front().loss);
+}
+
 // 8 steps an epoch, so that rounds of 3 end after 3, 6 and 8.
 TEST_F(Train, local_steps_exchange_once_a_round_and_teach_compressed) {
   const auto sent = [&](int local_steps, const char* method) {

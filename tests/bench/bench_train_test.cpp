@@ -206,6 +206,25 @@ TEST(Optimizer, rules_are_those_of_their_papers) {
   EXPECT_FLOAT_EQ(v[0], 2.0F);
 }
 
+// Loshchilov and Hutter 2019, algorithm 2, with the rate in front of the decay.
+TEST(Optimizer, adamw_corrects_its_averages_and_decays_apart_from_the_gradient) {
+  std::vector<float> p{1, -3};
+  Optimizer adamw(Rule::adamw, 0.5, 2, 0.75, 0.2);
+  adamw.update(std::vector<float>{2, 0}, 0.1F, p);  // m = 1 / 0.5, v = 1 / 0.25
+  EXPECT_FLOAT_EQ(p[0], static_cast<float>(1 - 0.1 * (1 + 0.2 * 1)));
+  EXPECT_FLOAT_EQ(p[1], static_cast<float>(-3 - 0.1 * (0 - 0.2 * 3))) << "without a gradient the decay alone";
+  const double before = p[0], mean = (0.5 * 1 + 0.5 * 4) / 0.75, square = (0.75 * 1 + 0.25 * 16) / 0.4375;
+  adamw.update(std::vector<float>{4, 0}, 0.1F, p);
+  EXPECT_NEAR(p[0], before - 0.1 * (mean / std::sqrt(square) + 0.2 * before), 1e-6);
+  std::vector<float> large{1}, small{1};  // the size of a gradient does not matter
+  Optimizer of_large(Rule::adamw, 0.9, 1, 0.999), of_small(Rule::adamw, 0.9, 1, 0.999);
+  for (const float gradient : {1.0F, -2.0F, 3.0F}) {
+    of_large.update(std::vector<float>{1000 * gradient}, 0.1F, large);
+    of_small.update(std::vector<float>{gradient}, 0.1F, small);
+  }
+  EXPECT_NEAR(large[0], small[0], 1e-5);
+}
+
 TEST(Reducer, buckets_cover_every_tensor_once_in_order) {
   const std::vector<Span> tensors{{"a", 0, 100}, {"b", 100, 10}, {"c", 110, 1000}, {"d", 1110, 1}};
   for (const std::size_t bytes :
@@ -254,6 +273,9 @@ TEST(TrainOptions, words_are_taken_or_refused) {
            {"--data", "x", "--batch", "7", "--half-batches"},
            {"--data", "x", "--record-steps", "0"},
            {"--data", "x", "--optimizer", "nesterov"},
+           {"--data", "x", "--optimizer", "adamw", "--second-momentum", "1"},
+           {"--data", "x", "--optimizer", "adamw", "--weight-decay", "-0.1"},
+           {"--data", "x", "--optimizer", "adamw", "--adapt", "before"},
            {"--data", "x", "--local-steps", "-1"},
            {"--data", "x", "--local-steps", "2", "--batch", "0"},
            {"--data", "x", "--local-steps", "2", "--half-batches"},

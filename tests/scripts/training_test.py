@@ -70,6 +70,19 @@ class Statistics(WithTraining):
         self.assertEqual(sorted((dict(zip(training_runs.SETTING, s))["batch"], ranks) for s, ranks in groups),
                          [(100, 2), (200, 2), (200, 4)])
 
+    def test_numbers_of_the_optimizer_are_part_of_the_setting(self):
+        with open(self.three(optimizer="adamw"), encoding="utf-8") as file:
+            head, *rows = file.read().splitlines()
+        paths = [self.path(f"{decay}.csv") for decay in ("0.01", "0.1")]
+        for path, decay in zip(paths, ("0.01", "0.1")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n".join([head + ",momentum,second_momentum,weight_decay", *(f"{row},0.9,0.999,{decay}" for row in rows)]) + "\n")
+        groups = training_runs.read([*paths, self.three("sgd.csv")]).groups
+        said = sorted(training_runs.setting_words(setting).split(", ")[2] for setting, _ in groups)
+        self.assertEqual(said, [*(f"adamw with betas 0.9 and 0.999 and weight decay {decay}" for decay in ("0.01", "0.1")), "sgd"])
+        self.assertEqual(training_runs.optimizer_words({"optimizer": "momentum", "momentum": "0.9", "second_momentum": "", "adapt": "before"}),
+                         "momentum 0.9 before sending")
+
     def test_files_from_before_a_column_got_another_name_are_read(self):
         path = self.three()
         with open(path, encoding="utf-8") as file:

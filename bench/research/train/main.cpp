@@ -66,10 +66,16 @@ class Program {
                             trainer.reached() ? "reached" : "did not reach", options_.target));
     return true;
   }
-  // The last three columns; those of the outer steps are empty if there are none.
+  // Columns of the outer steps, which are empty if there are none.
   std::string outer_columns() const {
     if (options_.local_steps == 0) return "0,,";
     return fmt::format("{},{},{}", options_.local_steps, options_.outer_rate, options_.outer_momentum);
+  }
+  // The last columns: what the optimizer has of these.
+  std::string rule_columns() const {
+    if (options_.rule == Rule::momentum) return fmt::format("{},,", options_.momentum);
+    if (options_.rule != Rule::adamw) return ",,";
+    return fmt::format("{},{},{}", options_.momentum, options_.second_momentum, options_.weight_decay);
   }
   std::string local_words() const {
     if (options_.local_steps == 0) return "";
@@ -82,7 +88,7 @@ class Program {
     csv_ =
         "method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,warmup,epoch,step,"
         "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes,link,"
-        "oversubscribed,ramp,local_steps,outer_rate,outer_momentum\n";
+        "oversubscribed,ramp,local_steps,outer_rate,outer_momentum,momentum,second_momentum,weight_decay\n";
     if (rank_ != 0) return;
     print_out(fmt::format(
         "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
@@ -99,15 +105,15 @@ class Program {
                           method.text, seed, now.step, now.loss, now.accuracy, duration(now.train_s),
                           duration(now.compute_s), duration(now.reduce_s), duration(now.update_s),
                           duration(now.train_s / static_cast<double>(now.step)), bytes));
-    csv_ +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                    "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
-                    options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
-                    options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
-                    batch_, options_.rate, options_.warmup, now.epoch, now.step, now.loss, now.accuracy,
-                    now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s,
-                    now.wait_s, bytes, "\"" + options_.link + "\"", static_cast<int>(oversubscribed_),
-                    fmt::join(options_.ramp, " "), outer_columns());
+    csv_ += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_, options_.network,
+        parameters_, kRules[static_cast<std::size_t>(options_.rule)],
+        options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches), batch_,
+        options_.rate, options_.warmup, now.epoch, now.step, now.loss, now.accuracy, now.train_s,
+        now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s, now.wait_s, bytes,
+        "\"" + options_.link + "\"", static_cast<int>(oversubscribed_), fmt::join(options_.ramp, " "),
+        outer_columns(), rule_columns());
   }
 
   const TrainOptions& options_;

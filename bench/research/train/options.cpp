@@ -58,17 +58,17 @@ Option::Text text(const char* preset, Status (*read)(const std::string&, TrainOp
 
 void add_training(OptionParser& parser, TrainOptions& o) {
   parser.group("Training");
-  parser.add({.flags = "--data",
+  parser.add({.flags = "--data=FOLDER",
               .value = &o.data,
               .help = "folder of the MNIST files, .gz or not",
               .environment = "MNIST_DIR"});
   parser.add({"--images", &o.most_images, "only so many examples of the training set"});
+  parser.add({"--network=mlp:NxN...|cnn:NxN", text("mlp:512x512", read_network, o),
+              "layers of so many units (mlp), or two of so many filters (cnn)"});
+  parser.add({"--optimizer=sgd|momentum|adagrad|adamw", text("sgd", read_rule, o),
+              "how a gradient changes the parameters", one_of({"sgd", "momentum", "adagrad", "adamw"})});
   parser.add(
-      {"--network", text("mlp:512x512", read_network, o), "mlp:WIDTHxWIDTH... or cnn:FILTERSxFILTERS"});
-  parser.add({"--optimizer", text("sgd", read_rule, o), "sgd, momentum or adagrad",
-              one_of({"sgd", "momentum", "adagrad"})});
-  parser.add(
-      {"--adapt",
+      {"--adapt=after|before",
        Option::Text{"after",
                     [&o](const std::string& word) {
                       o.adapt_before = word == "before";
@@ -80,7 +80,12 @@ void add_training(OptionParser& parser, TrainOptions& o) {
   parser.add({"--warmup", &o.warmup,
               "the rate rises from rate / ranks to rate in so many steps (Goyal et al. 2017, section 2.2)",
               from_to(0, 1 << 30)});
-  parser.add({"--momentum", &o.momentum, "of --optimizer momentum", from_to(0, 0.9999)});
+  parser.add({"--momentum", &o.momentum, "of --optimizer momentum; beta 1 of adamw", from_to(0, 0.9999)});
+  parser.add({"--second-momentum", &o.second_momentum, "beta 2 of --optimizer adamw", from_to(0, 0.99999)});
+  parser.add(
+      {"--weight-decay", &o.weight_decay,
+       "of --optimizer adamw: each step takes the rate times this from every parameter (Loshchilov and Hutter 2019)",
+       from_to(0, 1000)});
   parser.add({"--decay", &o.decay, "the rate is multiplied by this after each epoch", from_to(1e-3, 1)});
   parser.add({"--batch", &o.batch,
               "examples of a step, on all ranks together; 0: all, so that an epoch is a step",
@@ -89,19 +94,19 @@ void add_training(OptionParser& parser, TrainOptions& o) {
   parser.add({"--evaluate-every", &o.evaluate_every, "steps from one test to the next; 0: an epoch",
               at_least_zero()});
   parser.add({"--target", &o.target, "stop at this accuracy, and say how long it took", from_to(0, 1)});
-  parser.add({"--seeds", &o.seeds, "of parameters and of the order of images; each in turn [1]"});
+  parser.add({"--seeds=N,...", &o.seeds, "of parameters and of the order of images; each in turn [1]"});
 }
 
 void add_reductions(OptionParser& parser, TrainOptions& o) {
   parser.group("Reductions");
-  parser.add({"--methods", text("mpi", read_methods, o),
+  parser.add({"--methods=METHOD,...", text("mpi", read_methods, o),
               "mpi (MPI_Allreduce), or methods as in mpiq-bench; each in turn"});
   parser.add(
-      {"--ramp", &o.ramp,
+      {"--ramp=X,...", &o.ramp,
        "the share k that methods with a k send in the first epochs, one number an epoch: 0.25,0.0625,...",
        from_to(1e-9, 1)});
   parser.add({"--feedback,!--no-feedback", &o.feedback, "keep what a method drops until the next step [on]"});
-  parser.add({"--bucket-bytes", text("4M", read_bucket, o),
+  parser.add({"--bucket-bytes=BYTES", text("4M", read_bucket, o),
               "neighbouring tensors are reduced together up to this; 0: each alone"});
   parser.add({"--half-batches", &o.half_batches,
               "halve each batch, and reduce one half's gradient while the next is computed (1-bit SGD)"});
@@ -124,10 +129,10 @@ void add_reductions(OptionParser& parser, TrainOptions& o) {
 
 void add_output(OptionParser& parser, TrainOptions& o) {
   parser.group("Output");
-  parser.add({"--csv", &o.csv, "write the table to this file too"});
-  parser.add({"--link", &o.link, "label of the network, stored with the table"});
-  parser.add({"--record", &o.record, "write each rank's gradients, tensor by tensor, to this folder"});
-  parser.add({"--record-steps", &o.record_steps, "at these steps"});
+  parser.add({"--csv=FILE", &o.csv, "write the table to this file too"});
+  parser.add({"--link=LABEL", &o.link, "label of the network, stored with the table"});
+  parser.add({"--record=FOLDER", &o.record, "write each rank's gradients, tensor by tensor, to this folder"});
+  parser.add({"--record-steps=N,...", &o.record_steps, "at these steps"});
 }
 
 // Whether the method's k, if it has one, can be each of these.
@@ -161,7 +166,8 @@ Status check_together(const TrainOptions& o) {
   if (o.data.empty()) return bad_argument("--data: which folder? (scripts/get_mnist fetches the files)");
   if (o.link.find_first_of("\",\n") != std::string::npos)
     return bad_argument("--link: neither \", commas nor new lines");
-  if (o.adapt_before && o.rule == Rule::sgd) return bad_argument("--adapt before: sgd has nothing to adapt");
+  if (o.adapt_before && (o.rule == Rule::sgd || o.rule == Rule::adamw))
+    return bad_argument("--adapt before: of momentum and adagrad");
   for (const MethodWord& method : o.methods)
     if (!takes(o.ramp, method.method))
       return bad_argument(fmt::format("--ramp: {} has no such k", method.text));

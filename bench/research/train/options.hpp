@@ -19,9 +19,10 @@ struct TrainOptions {
   Rule rule = Rule::sgd;
   bool adapt_before = false;                     // apply the rule to each rank's gradient before it is sent
   double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
-  int warmup = 0;                                // steps in which the rate rises from rate / ranks to rate
-  std::vector<double> ramp;                      // the shares k of the first epochs
-  std::size_t batch = 256;                       // examples of all ranks for one step; 0: all
+  double second_momentum = 0.999, weight_decay = 0.01;  // of adamw
+  int warmup = 0;            // steps in which the rate rises from rate / ranks to rate
+  std::vector<double> ramp;  // the shares k of the first epochs
+  std::size_t batch = 256;   // examples of all ranks for one step; 0: all
   int epochs = 5;
   int evaluate_every = 0;  // in steps; 0: after each epoch
   double target = 0;       // stop at this test accuracy; 0: never

@@ -74,8 +74,7 @@ def main(arguments):
     for n, setting in enumerate(sorted({key[0] for key in groups})):
         found = sorted((ranks, methods) for (other, ranks), methods in groups.items() if other == setting)
         first = next(iter(next(iter(found[0][1].values())).values()))[-1]
-        before = " before sending" if first["adapt"] == "before" else ""
-        print(("\n" if n else "") + f"{first['network']}, {first['parameters']} parameters, {first['optimizer']}{before}, "
+        print(("\n" if n else "") + f"{first['network']}, {first['parameters']} parameters, {training.optimizer_words(first)}, "
               f"batch {first['batch']}, rate {first['rate']}, "
               f"{first['epoch']} epochs, " + (f"k of the first ones {first['ramp'].replace(' ', ', ')}, " if first["ramp"] else "")
               + (training.local_words(first) + ", " if first["local_steps"] != "0" else "") + (f"{first['link']}, " if first["link"] else "")

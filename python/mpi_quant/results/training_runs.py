@@ -14,8 +14,10 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
 # runs that differ in these are not compared
-SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "warmup", "ramp", "link", "local_steps", "outer_rate", "outer_momentum")
-LATER = {"warmup": "0", "ramp": "", "local_steps": "0", "outer_rate": "", "outer_momentum": ""}  # columns that earlier files lack, and what they mean there
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "warmup", "ramp", "link", "local_steps", "outer_rate", "outer_momentum",
+           "momentum", "second_momentum", "weight_decay")
+# columns that earlier files lack, and what they mean there
+LATER = {"warmup": "0", "ramp": "", "local_steps": "0", "outer_rate": "", "outer_momentum": "", "momentum": "", "second_momentum": "", "weight_decay": ""}
 WHOLE = ("seed", "ranks", "oversubscribed", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
 NEEDED = ("method", "feedback", *(name for name in SETTING if name not in LATER), "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
@@ -183,13 +185,20 @@ def local_words(said):
     return f"{said['local_steps']} local steps, then one at outer rate {said['outer_rate']} with outer momentum {said['outer_momentum']}"
 
 
+def optimizer_words(said):
+    """'sgd', 'momentum 0.9', 'adamw with betas 0.9 and 0.999 and weight decay 0.01'; then ' before sending' if it works there. said: as above."""
+    numbers = f" {said['momentum']}" if said["momentum"] else ""
+    if said["second_momentum"]:
+        numbers = f" with betas {said['momentum']} and {said['second_momentum']} and weight decay {said['weight_decay']}"
+    return said["optimizer"] + numbers + (" before sending" if said["adapt"] == "before" else "")
+
+
 def setting_words(setting):
-    """'mlp:64x64, 55050 parameters, momentum, batch 256, rate 0.02'."""
+    """'mlp:64x64, 55050 parameters, momentum 0.9, batch 256, rate 0.02'."""
     said = dict(zip(SETTING, setting))
-    more = [f", {said['optimizer']} before sending"] if said["adapt"] == "before" else []
-    more += [f", {said['warmup']} steps of warm-up"] if said["warmup"] != "0" else []
+    more = [f", {said['warmup']} steps of warm-up"] if said["warmup"] != "0" else []
     more += [f", k of the first epochs {said['ramp'].replace(' ', ', ')}"] if said["ramp"] else []
     more += [", half batches"] if said["half_batches"] == "1" else []
     more += [f", {local_words(said)}"] if said["local_steps"] != "0" else []
-    return (f"{said['network']}, {said['parameters']} parameters, {said['optimizer']}, batch {said['batch']}, rate {said['rate']}"
+    return (f"{said['network']}, {said['parameters']} parameters, {optimizer_words(said)}, batch {said['batch']}, rate {said['rate']}"
             + "".join(more) + (f", {said['link']}" if said["link"] else ""))
