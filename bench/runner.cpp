@@ -12,6 +12,7 @@
 #include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/dense_workload.hpp"
+#include "bench/detour.hpp"
 #include "bench/layers.hpp"
 #include "bench/link.hpp"
 #include "bench/lock_file.hpp"
@@ -28,6 +29,7 @@ namespace mq::bench {
 namespace {
 
 constexpr int kSkewBarriers = 100;
+constexpr double kDetours_s = 0.01;                            // of each point, before it
 constexpr std::size_t kMostLayersText = std::size_t{1} << 24;  // bytes of a file of layers
 
 class Sweep {
@@ -289,6 +291,7 @@ void Sweep::do_point(std::size_t index) {
                     &sequence_,
                     meter_.get()};
   const MPI_Comm comm = comm_of(point.ranks);
+  c.detours = worst_of(find_detours(kDetours_s), comm);
   std::vector<Outcome> outcomes;
   {
     const std::unique_ptr<Workload> workload = collective_->at(point, comm);

@@ -63,6 +63,8 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.count = static_cast<std::int64_t>(p.count);
   row.bytes = static_cast<std::int64_t>(p.bytes());
   row.input_id = c.input_id;
+  row.detour = c.detours.share;
+  row.detour_max_s = c.detours.longest_s;
   row.buffers = name(o.buffers);
   row.sync = name(o.sync);
   row.arrival = to_string(p.arrival);

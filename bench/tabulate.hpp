@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/detour.hpp"
 #include "bench/measure.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
@@ -18,6 +19,7 @@ struct Circumstances {  // of a point, equal for all its methods
   std::uint64_t order_seed = 0;
   std::string start_utc;
   double wall_s = kUnknown;
+  Detours detours{};
 };
 
 // The text of the method that speed-ups of a point are relative to; "" if it is best-dense and no dense

@@ -112,5 +112,15 @@ class Graph(unittest.TestCase):
         self.assertNotIn("# time over size", done.stdout)
 
 
+class Detours(unittest.TestCase):
+    def test_time_that_a_rank_does_not_get_is_in_the_rows(self):
+        """Two ranks on one processor take it from each other."""
+        done = bench("--methods", "bf16", "--format", "csv", before=("taskset", "-c", str(min(os.sched_getaffinity(0)))))
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual(len(rows), len(SIZES), done.stderr)
+        self.assertTrue(all(0 <= float(row["detour"]) <= 1 for row in rows), rows)
+        self.assertGreater(max(float(row["detour_max_s"]) for row in rows), 5e-4)
+
+
 if __name__ == "__main__":
     unittest.main()

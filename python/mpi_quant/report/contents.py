@@ -16,6 +16,9 @@ READING = ("speedup", "time", "overlap", "pareto", "error", "busbw", "data", "la
            "distribution", "launches", "ranks", "roofline")
 
 
+MOST_DETOUR = 0.05  # of its time that a rank may lose to other work without a word
+
+
 def base_words(selection):
     return f"the fastest {selection.function}" if selection.baseline == "best-dense" else selection.base_words()
 
@@ -77,6 +80,9 @@ def cautions(selection):
                    "autocorrelation above 0.3): their intervals of times are too narrow.")
     if "throttled" in p.dtype.names and (p["throttled"] == 1).any():
         out.append(f"The clock was lowered in {(p['throttled'] == 1).sum()} rows.")
+    if "detour" in p.dtype.names and (p["detour"][good(p)] > MOST_DETOUR).any():
+        out.append(f"Other work took more than {MOST_DETOUR:.0%} of a processor from some rank before {(p['detour'][good(p)] > MOST_DETOUR).sum()} of "
+                   f"{good(p).sum()} good rows were measured.")
     if any(len(r.attrs["hosts"]) == 1 and r.points["nodes"].max() > 1 for r in selection.results):
         out.append("Several nodes were one machine (network namespaces): wire and latency are emulated, the cores are shared.")
     if any(r.attrs.get("git_dirty") for r in selection.results):
