@@ -21,27 +21,27 @@ struct Words {
 void add_options(OptionParser& parser, Words& w) {
   parser.group("Lists");
   parser.add({"--ranks", &w.ranks, "of the reduction", from_to(1, 1 << 20)});
-  parser.add({"--size", &w.size, "indices that there are; K, M, G = 2^10, 2^20, 2^30"});
+  parser.add({"--size=N", &w.size, "indices that there are; K, M, G = 2^10, 2^20, 2^30"});
   parser.add({"--density", &w.density, "fraction of them that each rank holds and asks for"});
-  parser.add({.flags = "--entries",
+  parser.add({.flags = "--entries=N",
               .value = &w.entries,
               .help = "their number, in place of the density",
               .excludes = {"--density"}});
-  parser.add({"--distribution", &w.distribution,
+  parser.add({"--distribution=uniform|powerlaw:A", &w.distribution,
               "uniform: all indices are equally frequent; powerlaw:A: the r-th in proportion to r^-A"});
   parser.add({"--stride", &w.stride, "values at each index", above_zero()});
-  parser.add({"-d,--dtype", &w.dtype, "f32 or f64", one_of({"f32", "f64"})});
-  parser.add({"--lists", &w.lists, "same: values only are sent (kylix); new: indices too (fused)",
+  parser.add({"-d,--dtype=f32|f64", &w.dtype, "of the values", one_of({"f32", "f64"})});
+  parser.add({"--lists=same|new", &w.lists, "same: values only are sent (kylix); new: indices too (fused)",
               one_of({"same", "new"})});
-  parser.add({"--degrees", &w.degrees, "price these, such as 8x4x2 [the cheapest]"});
+  parser.add({"--degrees=NxN...", &w.degrees, "price these, such as 8x4x2 [the cheapest]"});
   parser.group("Network and processor");
-  parser.add({"--latency", &w.latency_us, "of a message, in microseconds", above_zero()});
-  parser.add({"--further", &w.further_us,
+  parser.add({"--latency=US", &w.latency_us, "of a message, in microseconds", above_zero()});
+  parser.add({"--further=US", &w.further_us,
               "of each further message that is under way at the same time, in microseconds",
               at_least_zero()});
-  parser.add(
-      {"--bandwidth", &w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s", above_zero()});
-  parser.add({"--merge", &w.merge_ns, "an entry into another list, in nanoseconds", at_least_zero()});
+  parser.add({"--bandwidth=GB/S", &w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s",
+              above_zero()});
+  parser.add({"--merge=NS", &w.merge_ns, "an entry into another list, in nanoseconds", at_least_zero()});
 }
 
 Status take_words(const Words& w, sparse::KylixQuestion& q) {

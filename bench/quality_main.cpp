@@ -89,17 +89,17 @@ int main(int argc, char** argv) {
   OptionParser parser("mpiq-quality",
                       "Error of codecs beside the least error of a code of their kind, as CSV.\n\n"
                       "  mpiq-quality --methods onebit,int8 --data normal,laplace");
+  parser.add({"--methods=METHOD,...", &methods,
+              "codecs, see mpiq-bench --list [all, with every word of their parameters]"});
   parser.add(
-      {"--methods", &methods, "codecs, see mpiq-bench --list [all, with every word of their parameters]"});
-  parser.add(
-      {"--data", &data,
+      {"--data=KIND,...", &data,
        "distributions: " + distribution_names() +
            "; file:PATH, with {step}: call k reads step k of those that there are, else the next elements; {rank} is 0"});
   parser.add(
-      {"-n,--elements", &elements, "of a vector; K, M = 2^10, 2^20 [256K; of a file all that are in it]"});
+      {"-n,--elements=N", &elements, "of a vector; K, M = 2^10, 2^20 [256K; of a file all that are in it]"});
   parser.add(
       {"--calls", &calls, "calls with feedback before the residual is looked at", from_to(1, 1 << 20)});
-  parser.add({"-O,--output", &output, "file [standard output]"});
+  parser.add({"-O,--output=FILE", &output, "file [standard output]"});
   CommandLine line;
   if (!parse(parser, argc, argv, line)) {
     fmt::print("{}", line.out);

@@ -67,7 +67,7 @@ PagerankOptions parse_pagerank(int argc, const char* const* argv) {
   parser.add({"-e,--edgefactor", &o.rmat.edge_factor, "R-MAT: edges for each vertex", from_to(1, 4096)});
   parser.add({"--seed", &o.rmat.seed, "R-MAT: the same seed makes the same graph on any number of ranks"});
   parser.group("Reductions");
-  parser.add({"-m,--methods",
+  parser.add({"-m,--methods=METHOD,...",
               Option::Text{"kylix,fused,union,dense",
                            [&](const std::string& text) { return take_methods(text, o.methods); }},
               "how to reduce; each in turn"});

@@ -136,8 +136,8 @@ int run(Options& options) {
 
 void add_options(mq::OptionParser& parser, Options& options) {
   parser.group("Rules");
-  parser.add({"--policy", &options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY"});
-  parser.add({.flags = "--policy-file",
+  parser.add({"--policy=RULES", &options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY"});
+  parser.add({.flags = "--policy-file=FILE",
               .value = &options.policy_file,
               .help = "the same from a file: a rule a line, # for comments",
               .excludes = {"--policy"}});
@@ -153,7 +153,7 @@ void add_options(mq::OptionParser& parser, Options& options) {
        .help = "change nothing; report for each class of calls what each method would save, and its error",
        .excludes = {"--explain"}});
   parser.add(
-      {.flags = "--error",
+      {.flags = "--error=X",
        .value = &options.error,
        .help =
            "with --advise: suggest no method with a larger relative error of one call, for programs that need the digits of "
@@ -164,17 +164,17 @@ void add_options(mq::OptionParser& parser, Options& options) {
                                              : "\"" + text + "\" is not a number above 0, like 1e-6";
            },
        .needs = {"--advise"}});
-  parser.add({"--report", &options.report,
+  parser.add({"--report=FILE", &options.report,
               "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)"});
   parser.group("Settings of the library");
   parser.add({"--threads", &options.threads, "codec threads of a rank (as MPIQ_THREADS)",
               mq::from_to(1, mq::kMaxThreads)});
-  parser.add({"--isa", &options.isa, "scalar, avx2 or avx512 (as MPIQ_ISA)"});
+  parser.add({"--isa=scalar|avx2|avx512", &options.isa, "instruction set of the codecs (as MPIQ_ISA)"});
   parser.add(
-      {"--watchdog", &options.watchdog,
+      {"--watchdog=SECONDS", &options.watchdog,
        "a rank that waits longer than so many seconds for the others says so; 0: never (as MPIQ_WATCHDOG)",
        mq::from_to(0, 86400)});
-  parser.add({"--library", &options.library, "the preload library, if it is not beside this program"});
+  parser.add({"--library=FILE", &options.library, "the preload library, if it is not beside this program"});
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ std::string long_name(const std::string& flags) {
   return flags.substr(at, flags.find(',', at) - at);
 }
 
-// What stands for the word of an option in the help: N or X for a number, else the end of its name, such as
-// "BYTES" of "-b,--min-bytes".
+// What stands for the word of an option in the help, where its flags do not say it: N or X for a number, else
+// the end of its name, such as "BYTES" of "-b,--min-bytes".
 std::string word_name(const Option& option) {
   if (std::holds_alternative<int*>(option.value) || std::holds_alternative<std::uint64_t*>(option.value))
     return "N";
@@ -118,7 +118,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string left_column(const Option& option) {
+std::string left_column(const Option& option, const std::string& word) {
   std::string text = "  ";
   for (std::size_t at = 0; at < option.flags.size();) {
     const std::size_t end = std::min(option.flags.find(',', at), option.flags.size());
@@ -128,7 +128,7 @@ std::string left_column(const Option& option) {
     at = end + 1;
   }
   if (!is_flag(option) && option.flags[0] == '-')
-    text += option.word_may_miss ? "[=" + word_name(option) + "]" : " " + word_name(option);
+    text += option.word_may_miss ? "[=" + word + "]" : " " + word;
   return text;
 }
 
@@ -256,6 +256,9 @@ void OptionParser::group(std::string title) { parts_->group = std::move(title); 
 
 void OptionParser::add(Option option) {
   Parts& p = *parts_;
+  const std::size_t at = std::min(option.flags.find('='), option.flags.size());
+  const std::string word = at < option.flags.size() ? option.flags.substr(at + 1) : word_name(option);
+  option.flags.resize(at);
   const std::string preset = preset_of(option);
   std::string help = option.help;
   CLI::Option* const added = p.bind(option);
@@ -274,7 +277,7 @@ void OptionParser::add(Option option) {
   if (option.environment != nullptr) help += " (" + std::string(option.environment) + ")";
   if (!preset.empty()) help += " [" + preset + "]";
   if (option.flags[0] != '-') p.positionals.push_back(option.flags);
-  p.shown.push_back({p.group, left_column(option), std::move(help)});
+  p.shown.push_back({p.group, left_column(option, word), std::move(help)});
 }
 
 OptionParser& OptionParser::command(std::string name, std::string what) {
@@ -290,6 +293,8 @@ void OptionParser::take_program() {
   parts_->takes_program = true;
   parts_->app->prefix_command();
 }
+
+void OptionParser::leave_others() { parts_->app->allow_extras(); }
 
 Parsed OptionParser::parse(int argc, const char* const* argv, const std::string& version) {
   Parsed parsed;

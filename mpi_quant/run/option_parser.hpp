@@ -36,7 +36,9 @@ struct Option {
   using Target = std::variant<bool*, int*, std::uint64_t*, double*, std::string*, std::vector<int>*,
                               std::vector<std::uint64_t>*, std::vector<double>*, Text>;
 
-  std::string flags;  // "-n,--iters"; "--shuffle,!--no-shuffle": both ways; "FILE": a word without a flag
+  // "-n,--iters"; "--shuffle,!--no-shuffle": both ways; "FILE": a word without a flag. "--mode=a|b": the help
+  // shows a|b for the word of the option, else what word_name() in option_parser.cpp makes of the rest.
+  std::string flags;
   Target value;
   std::string help;
   Check check = nullptr;                // of each number or word
@@ -71,6 +73,8 @@ class OptionParser {
   OptionParser& command(std::string name, std::string what);
   // What follows the options belongs to another program: rest().
   void take_program();
+  // Words that are no options here belong to another parser: rest().
+  void leave_others();
 
   // Reads the words, not yet the texts. Does not print or exit. version: what --version prints.
   Parsed parse(int argc, const char* const* argv, const std::string& version);

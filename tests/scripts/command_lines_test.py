@@ -1,6 +1,7 @@
 """Every program and script: --help and --version, and exit code 2 for what cannot be meant: command_lines_test.py BIN MPIEXEC."""
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,9 +50,10 @@ class EveryCommand(unittest.TestCase):
             self.assertGreater(len(done.stdout), 40, path)
 
     def test_help_of_programs_has_short_lines_an_example_and_words_of_its_own(self):
-        """Those whose command line is a table of options (mpi_quant/run/option_parser.hpp). TEXT, UINT: the words of CLI11."""
+        """Those whose command line is a table of options (mpi_quant/run/option_parser.hpp). TEXT, UINT: the words of CLI11. The word of an
+        option is a unit, values, or what it names; not the name of the option once more."""
         commands = ("allreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse", "link")
-        lines = [[name] for name in PROGRAMS if name not in ("mpiq-kernels", "mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-hidden")]
+        lines = [[name] for name in PROGRAMS if name not in ("mpiq-shim-cost", "mpiq-bare", "mpiq-changing", "mpiq-hidden")]
         lines += [["mpiq-bench", command] for command in commands] + [["mpiq-bench", "--explain-kylix"]]
         for words in lines:
             path = os.path.join(BIN, words[0])
@@ -61,6 +63,8 @@ class EveryCommand(unittest.TestCase):
                 self.assertTrue(text.startswith(f"Usage: {' '.join(words)} [OPTIONS]"), text)
                 self.assertNotRegex(text, r"\b(TEXT|UINT|INT|FLOAT)\b|Excludes:|\[OPTION\]", words)
                 self.assertRegex(text, rf"\n  (mpiexec -n \d )?{words[0]} |\n  mpiexec .*{words[0]} ", words)
+                named = re.findall(r"^  (?:-\w, )*--(?:[a-z]+-)*([a-z]+)(?:\[=| )([A-Z]+)\b", text, re.M)
+                self.assertEqual({word for name, word in named if word == name.upper()} - {"BYTES", "FILE"}, set(), words)
 
     def test_says_its_name_and_version(self):
         for path in started():

@@ -64,19 +64,19 @@ Status check_labels(const ReplayLine& line) {
 ReplayLine parse_replay(int argc, const char* const* argv) {
   ReplayLine line;
   OptionParser parser("mpiq-replay", kWhat);
-  parser.add({.flags = "--data",
+  parser.add({.flags = "--data=file:PATH",
               .value = Option::Text{"", [&](const std::string& text) { return read_data(text, line); }},
-              .help = "file:PATH of the recording, see bench/README.md",
+              .help = "the recording, see bench/README.md",
               .required = true});
-  parser.add({"--methods",
+  parser.add({"--methods=METHOD,...",
               Option::Text{"mpi", [&](const std::string& text) { return read_methods(text, line); }},
               "as in mpiq-bench, and lowrank for a matrix"});
   parser.add({"--row", &line.row, "elements of a row, if the vector is a matrix, row by row"});
   parser.add(
       {"--feedback,!--no-feedback", &line.feedback, "keep what a method drops until the next step [on]"});
-  parser.add({"--name", &line.name, "what the table calls the data [PATH]"});
-  parser.add({"--link", &line.link, "label of the network, for the table"});
-  parser.add({"--csv", &line.csv, "file of the table [standard output]"});
+  parser.add({"--name=LABEL", &line.name, "what the table calls the data [PATH]"});
+  parser.add({"--link=LABEL", &line.link, "label of the network, for the table"});
+  parser.add({"--csv=FILE", &line.csv, "file of the table [standard output]"});
   line.run = parse(parser, argc, argv, line) && refuse(parser, check_labels(line), line);
   if (line.name.empty()) line.name = line.path;
   return line;

@@ -87,17 +87,18 @@ Status read_resume(const std::string& word, SimulateOptions& o) {
 void add_points(OptionParser& parser, SimulateOptions& o) {
   parser.group("What is simulated");
   parser.add(
-      {"--collective", text("allreduce", o, read_collective),
+      {"--collective=NAME", text("allreduce", o, read_collective),
        "allreduce; reduce_scatter, where a size counts the vector that a rank gives; allgather, where it counts the vector that a "
        "rank gets; bcast and reduce, whose root is rank 0",
        one_of({"allreduce", "reduce_scatter", "allgather", "bcast", "reduce"})});
-  parser.add({"--ranks", text("2,16,64,256", o, read_ranks), "numbers of ranks, each from 2 on"});
-  parser.add({"--sizes", text("64K,1M,16M", o, read_sizes), "sizes in bytes; K, M, G = 2^10, 2^20, 2^30"});
-  parser.add({"-d,--dtype", text("f32", o, read_dtype), "element types: f32, f64"});
+  parser.add({"--ranks=N,...", text("2,16,64,256", o, read_ranks), "numbers of ranks, each from 2 on"});
   parser.add(
-      {"--methods", text("mpi,bf16,onebit", o, read_methods), "methods to compare, see mpiq-bench --list"});
+      {"--sizes=BYTES,...", text("64K,1M,16M", o, read_sizes), "sizes in bytes; K, M, G = 2^10, 2^20, 2^30"});
+  parser.add({"-d,--dtype=TYPE,...", text("f32", o, read_dtype), "element types: f32, f64"});
+  parser.add({"--methods=METHOD,...", text("mpi,bf16,onebit", o, read_methods),
+              "methods to compare, see mpiq-bench --list"});
   parser.add(
-      {"--baseline", text(std::string(bench::kBestDense), o, read_baseline),
+      {"--baseline=METHOD", text(std::string(bench::kBestDense), o, read_baseline),
        "method that speed-ups are relative to; best-dense: the fastest of mpi and raw/PLAN at each point"});
   parser.add({bench::kFeedbackFlags, &o.sweep.feedback,
               "keep residuals (error feedback) [on, of allgather and bcast off]"});
@@ -113,13 +114,13 @@ void add_points(OptionParser& parser, SimulateOptions& o) {
 void add_network(OptionParser& parser, SimulateOptions& o) {
   parser.group("Network");
   parser.add(
-      {"--link", text("lab-10gbit", o, read_link),
+      {"--link=NAME", text("lab-10gbit", o, read_link),
        "a name, or LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY[/BURST]]]: of a path; of the processor for each message at its sender and "
        "at its receiver; of a node's port in each direction; of a port between messages; of the processor that copies a message "
        "into or out of the network, in bytes a second; bytes that a port passes at once"});
   parser.add({"--per-node", &o.network.per_node, "ranks of a node, which share its port", above_zero()});
-  parser.add({"--node", text("500ns/8GB", o, read_node),
-              "LATENCY/BANDWIDTH of messages inside a node; all share the bandwidth"});
+  parser.add({"--node=LATENCY/BANDWIDTH", text("500ns/8GB", o, read_node),
+              "of messages inside a node; all share the bandwidth"});
   parser.add({"--oversubscription", &o.network.oversubscription,
               "of a tree of two levels: the ports of a switch's nodes over its link upwards",
               from_to(1, 1e6)});
@@ -128,11 +129,12 @@ void add_network(OptionParser& parser, SimulateOptions& o) {
 
 void add_processor(OptionParser& parser, SimulateOptions& o) {
   parser.group("Processor");
+  parser.add({"--rates=FILE", &o.rates_path,
+              "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them"});
+  parser.add({"--isa=NAME", &o.isa, "instruction set of the rates [the best of the processor they are of]"});
   parser.add(
-      {"--rates", &o.rates_path, "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them"});
-  parser.add({"--isa", &o.isa, "instruction set of the rates [the best of the processor they are of]"});
-  parser.add({"--step", &o.step_s, "seconds of each encode and decode beside its elements", from_to(0, 1)});
-  parser.add({"--buffers", text("rotate", o, read_buffers),
+      {"--step=SECONDS", &o.step_s, "seconds of each encode and decode beside its elements", from_to(0, 1)});
+  parser.add({"--buffers=rotate|warm", text("rotate", o, read_buffers),
               "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there",
               one_of({"rotate", "warm"})});
 }
@@ -144,8 +146,8 @@ void add_sparse(OptionParser& parser, SimulateOptions& o) {
        "reduce sparse vectors, by union, kylix and fused of mpiq-bench sparse; dense methods reduce the whole vector"});
   bench::add_options(parser, bench::kLists, o.sweep);
   parser.add(
-      {"--list-costs", text(text_of(SparseReduction{}.costs), o, read_costs),
-       "ENCODE/DECODE/MERGE: time of an entry of a list, to write it to a message, to read it from one, and to merge it with other "
+      {"--list-costs=ENCODE/DECODE/MERGE", text(text_of(SparseReduction{}.costs), o, read_costs),
+       "time of an entry of a list, to write it to a message, to read it from one, and to merge it with other "
        "lists"});
   parser.add({"--measure-lists", &o.measures_lists,
               "nothing but the list costs of this processor, in the form of --list-costs"});
@@ -153,9 +155,9 @@ void add_sparse(OptionParser& parser, SimulateOptions& o) {
 
 void add_output(OptionParser& parser, SimulateOptions& o) {
   parser.group("Output");
-  parser.add({"-O,--output", &o.sweep.output, "result file (HDF5), saved after every point"});
+  parser.add({"-O,--output=FILE", &o.sweep.output, "result file (HDF5), saved after every point"});
   parser.add(
-      {"--resume", text("on", o, read_resume),
+      {"--resume=on|off|force", text("on", o, read_resume),
        "on: go on with a result file that exists; off: refuse; force: even if it differs in options or commit",
        one_of({"on", "off", "force"})});
   parser.add({"--footprint", &o.prints_footprints,

@@ -27,9 +27,9 @@ def parse_arguments(words):
     place.add_argument("--bin", default=_places.programs(), metavar="DIR",
                        help="where mpiq-quality is [build/release/bin, or where it is installed]")
     place.add_argument("--build", metavar="DIR", help="the same as --bin DIR/bin")
-    parser.add_argument("--mnist", default=_places.of("tests/data/mnist"), help="folder of MNIST [tests/data/mnist]")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"calls with feedback [{STEPS}]")
-    parser.add_argument("-o", "--output", required=True, help="the CSV file")
+    parser.add_argument("--mnist", metavar="FOLDER", default=_places.of("tests/data/mnist"), help="folder of MNIST [tests/data/mnist]")
+    parser.add_argument("--steps", metavar="N", type=int, default=STEPS, help=f"calls with feedback [{STEPS}]")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the CSV file")
     arguments = parser.parse_args(words)
     if arguments.build:
         arguments.bin = os.path.join(arguments.build, "bin")

@@ -19,7 +19,7 @@ def parse(arguments):
     command_line.add_version(parser)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="result files, and perhaps kernels.json, QUALITY.csv of mpiq-quality and TRAIN.csv of mpiq-train")
     parser.add_argument("-o", "--out", metavar="FILE.html", default="report.html", help="[%(default)s]")
-    parser.add_argument("--title", default="", help="[what was measured]")
+    parser.add_argument("--title", metavar="TEXT", default="", help="[what was measured]")
     parser.add_argument("--baseline", metavar="METHOD", help="speed-ups over this method, over " + BEST_DENSE + ", the fastest "
                         "of the MPI library's own algorithms at each point, or over that of the measurement: own [" + BEST_DENSE +
                         " where the files have samples, else own]")

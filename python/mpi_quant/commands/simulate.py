@@ -52,16 +52,16 @@ def parse_arguments(words):
     what.add_argument("--compare", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="measured results")
     parser.add_argument("--training", metavar="NETS", type=nets, help=f"with --out: the sizes of the calls of a training step of some of {', '.join(training_step.NETS)}, for the plot "
                         f"scale, with the methods {', '.join(TRAINING_METHODS)}, those of them that the rates have, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
-    parser.add_argument("--links", help=f"networks [{','.join(LINKS)}]; with --compare the first")
-    parser.add_argument("--ranks", help=f"with --out [{RANKS}]; with --sparse [{SPARSE_RANKS}], powers of 2")
+    parser.add_argument("--links", metavar="NAME,...", help=f"networks [{','.join(LINKS)}]; with --compare the first")
+    parser.add_argument("--ranks", metavar="N,...", help=f"with --out [{RANKS}]; with --sparse [{SPARSE_RANKS}], powers of 2")
     parser.add_argument("--fastest", action="store_true", help="with --compare: the fastest repetitions, for a machine that was shared [medians]")
     parser.add_argument("--calls", type=int, default=1, metavar="N",
                         help="with --compare: simulate N calls one after the other, of which the last one counts [1]")
     parser.add_argument("--list-costs", metavar="COSTS", help="with --sparse: that of mpiq-simulate [its default]")
-    parser.add_argument("--sizes", help=f"with --out [{SIZES}]")
+    parser.add_argument("--sizes", metavar="BYTES,...", help=f"with --out [{SIZES}]")
     parser.add_argument("--collective", choices=(ALLREDUCE, *PARTED), default=ALLREDUCE,
                         help="with --out [%(default)s]; with --compare it is that of the files")
-    parser.add_argument("--methods", help=f"with --out [{METHODS}; of all collectives but allreduce {METHODS_OF_PARTED}]")
+    parser.add_argument("--methods", metavar="METHOD,...", help=f"with --out [{METHODS}; of all collectives but allreduce {METHODS_OF_PARTED}]")
     parser.add_argument("--rates", type=command_line.existing_file, metavar="FILE",
                         default=_places.of("results/reference/kernels.json"),
                         help="rates of the codecs, of mpiq-kernels [results/reference/kernels.json]")
