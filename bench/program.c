@@ -1,6 +1,8 @@
 #include "bench/program.h"
 
 #include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "mpi_quant/base/launchers.h"
@@ -19,6 +21,15 @@ int mpiq_launched_by_own_mpi(const char* program) {
   if (mpiq_number_in(wrong->rank) != 0)
     nanosleep(&(struct timespec){0, kHeadStart_ns}, NULL); /* a launcher kills all when the first one ends */
   return 0;
+}
+
+int mpiq_read_number(const char* text, double least, double most, double* value) {
+  char* end = NULL;
+  const double number = strtod(text, &end);
+  if (*text == '\0' || *end != '\0' || text[strspn(text, "0123456789.eE+-")] != '\0') return 0;
+  if (!(number >= least && number <= most)) return 0;
+  *value = number;
+  return 1;
 }
 
 /* In MPI_Finalize each rank asks its peers to confirm that all has arrived, then waits for all processes

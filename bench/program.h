@@ -14,6 +14,10 @@ extern "C" {
  * says; its first process says so on stderr, after the name of the program. */
 int mpiq_launched_by_own_mpi(const char* program);
 
+/* Reads a number from `least` to `most`, by the grammar of mpi_quant/run/option_parser.hpp. 0: the text is
+ * none, and *value stays as it was. */
+int mpiq_read_number(const char* text, double least, double most, double* value);
+
 /* In place of MPI_Finalize where messages were sent. Collective over MPI_COMM_WORLD. Takes 20 ms more. */
 int mpiq_finalize(void);
 

@@ -10,14 +10,14 @@
 namespace mq {
 
 // To be called before [first, first + bytes) is written, from its beginning on; the bytes are unspecified
-// afterwards. Begins with 4 KiB: writes to 16 lines and measures the time. If they are as slow as lines that
+// afterwards. Begins with 16 KiB: writes to 32 lines and measures the time. If they are as slow as lines that
 // a distant core has read, flushes the others, and goes on with twice as much. So it does not matter if less
-// than `bytes` will be written, or was read. Does nothing for less than 2 KiB, nor on processors other than
-// AMD's: there nobody has measured it.
+// than `bytes` will be written, or was read. Does nothing for less than 16 KiB.
 void take_back(std::byte* first, std::size_t bytes);
 
 // The part of take_back() that flushes: the lines from the one that holds `first` on, while they begin before
-// first + bytes. The bytes stay as they are.
+// first + bytes. The bytes stay as they are. Both do nothing on processors other than AMD's: there nobody has
+// measured it.
 void flush_lines(const std::byte* first, std::size_t bytes);
 
 }  // namespace mq

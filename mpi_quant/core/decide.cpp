@@ -241,9 +241,10 @@ Decision decide(const Situation& s) {
   d.declined = why == Reason::no_matrix;
   if (why) d.leave_to_mpi(*why);
   // MPI adds no half types but some of its own, though it can gather all. In a call of this library's
-  // functions the codec of the type itself reduces the others.
+  // functions the codec of the type itself reduces the others, and makes all means: it divides before it
+  // rounds, so that a mean is there where the sum is too large for the type.
   if (d.method.exact() && s.program == nullptr && is_half(s) && adds(s.call.collective) &&
-      !mpi_sums_half(s.call.datatype, *s.element)) {
+      (s.call.divisor != 1 || !mpi_sums_half(s.call.datatype, *s.element))) {
     d.method.codec = kernels::find_codec(name(*s.element));
     d.reason = Reason::compressed;
   }

@@ -45,7 +45,7 @@ struct GroupCall {
   std::uint32_t hash = 0;      // of all counts
   Status error;                // why there is no such call: Call::count is then -1
   // check_group() has found nothing. A persistent call is checked once, because a start is to allocate
-  // nothing. Calls of one group come one after the other.
+  // nothing. Its starts come one after the other.
   mutable bool is_checked = false;
 };
 

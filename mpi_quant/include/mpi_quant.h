@@ -153,8 +153,8 @@ extern "C" {
  *
  * Every other call goes to the MPI library unchanged. Codecs sum half types in float and round once. MPI
  * cannot reduce those of this library, so without a method, or with "mpi", the codec of their own type does.
- * It also sums half types of MPI itself that the running MPI cannot sum. MPI cannot reduce derived types, so
- * it gets their reals.
+ * It also sums half types of MPI itself that the running MPI cannot sum, and makes all means of half types.
+ * MPI cannot reduce derived types, so it gets their reals.
  *
  * Info keys:
  *

@@ -4,7 +4,10 @@
 // called, and the record of how the call ended.
 
 #include <array>
+#include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "mpi_quant.h"

@@ -39,7 +39,7 @@ constexpr Wording kReasonWords[]{
     {Reason::no_memory, "no_memory", "no memory for this library"},
     {Reason::overlap, "overlap", "its vectors share memory"},
     {Reason::capture, "capture", "during the capture of a CUDA graph"},
-    {Reason::no_matrix, "no_matrix", "no matrix for a scheme such as lowrank"},
+    {Reason::no_matrix, "no_matrix", "a scheme such as lowrank cannot serve it"},
     {Reason::failed, "failed", "ended in an error"},
 };
 

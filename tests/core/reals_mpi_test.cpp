@@ -321,6 +321,8 @@ TEST_F(Reals, half_types_that_mpi_sums_are_left_to_mpi_if_no_codec_is_named) {
   for (std::size_t i = 0; i < x.size(); ++i)  // 1 to 2 and 2^11: half numbers round their sums
     x[i] = static_cast<std::uint16_t>(rank == 0 ? 0x6800 : 0x3c00 + i % 1024);
   MPI_Allreduce(x.data(), expected.data(), static_cast<int>(n), half, MPI_SUM, comm);
+  std::vector<std::uint16_t> sum_at_root(x.size());
+  MPI_Reduce(x.data(), sum_at_root.data(), static_cast<int>(n), half, MPI_SUM, 0, comm);
   MPI_Reduce_scatter_block(x.data(), part.data(), 1000, half, MPI_SUM, comm);
   for (const Info& info : {Info{}, Info{{"mpiq_method", "mpi"}}, Info{{"mpiq_key", "k"}}}) {
     std::vector<std::uint16_t> y(x.size());
@@ -332,6 +334,9 @@ TEST_F(Reals, half_types_that_mpi_sums_are_left_to_mpi_if_no_codec_is_named) {
     ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
     std::fill(y.begin(), y.end(), std::uint16_t{0});
     ASSERT_EQ(MPIQ_Reduce(x.data(), y.data(), n, half, MPI_SUM, 0, comm, info), MPI_SUCCESS);
+    if (rank == 0) {
+      EXPECT_EQ(y, sum_at_root);
+    }
     std::vector<std::uint16_t> mine(1000);
     ASSERT_EQ(MPIQ_Reduce_scatter_block(x.data(), mine.data(), 1000, half, MPI_SUM, comm, info), MPI_SUCCESS);
     EXPECT_EQ(mine, part);

@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
     puts(strcmp(argv[1], "--help") == 0 ? kUsage : "mpiq-changing " MPIQ_VERSION);
     return 0;
   }
-  const long bytes = argc > 4 ? atol(argv[2]) : 0, calls = argc > 4 ? atol(argv[3]) : 0;
-  if (bytes < 4 || calls < 1 || calls > 1000000) {
+  double bytes = 0, calls = 0;
+  if (argc < 5 || !mpiq_read_number(argv[2], 4, 1e15, &bytes) || !mpiq_read_number(argv[3], 1, 1e6, &calls)) {
     fprintf(stderr, "%s\n", kUsage);
     return 2;
   }
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   }
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const MPI_Count n = bytes / (long)sizeof(float);
+  const MPI_Count n = (MPI_Count)(bytes / sizeof(float));
   float* x = normal_vector((size_t)n, rank);
   float* y = malloc((size_t)n * sizeof(float));
   if (x == NULL || y == NULL) MPI_Abort(MPI_COMM_WORLD, 1);

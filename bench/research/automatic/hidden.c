@@ -81,16 +81,17 @@ static void one_phase(const struct Calls* c, const char* method, int phase, int 
 
 static const char kUsage[] =
     "usage: mpiq-hidden BYTES COMPUTE_US TEST_US N METHOD..., started with mpiexec; BYTES: 4 or more;\n"
-    "       TEST_US: 1 or more; N: 1 to 1000000";
+    "       COMPUTE_US: 1 or more; TEST_US: 1 to COMPUTE_US; N: 1 to 1000000";
 
 int main(int argc, char** argv) {
   if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {
     puts(strcmp(argv[1], "--help") == 0 ? kUsage : "mpiq-hidden " MPIQ_VERSION);
     return 0;
   }
-  const long bytes = argc > 5 ? atol(argv[1]) : 0, calls = argc > 5 ? atol(argv[4]) : 0;
-  const double compute_us = argc > 5 ? atof(argv[2]) : 0, test_us = argc > 5 ? atof(argv[3]) : 0;
-  if (bytes < 4 || calls < 1 || calls > 1000000 || compute_us < 0 || test_us < 1) {
+  double bytes = 0, compute_us = 0, test_us = 0, calls = 0;
+  if (argc < 6 || !mpiq_read_number(argv[1], 4, 1e15, &bytes) ||
+      !mpiq_read_number(argv[2], 1, 1e9, &compute_us) ||
+      !mpiq_read_number(argv[3], 1, compute_us, &test_us) || !mpiq_read_number(argv[4], 1, 1e6, &calls)) {
     fprintf(stderr, "%s\n", kUsage);
     return 2;
   }
@@ -102,7 +103,7 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   struct Calls c = {
-      .n = bytes / (long)sizeof(float), .compute_s = compute_us * 1e-6, .test_s = test_us * 1e-6};
+      .n = (MPI_Count)(bytes / sizeof(float)), .compute_s = compute_us * 1e-6, .test_s = test_us * 1e-6};
   float* x = normal_vector((size_t)c.n, rank);
   c.x = x;
   c.y = malloc((size_t)c.n * sizeof(float));

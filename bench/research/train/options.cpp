@@ -167,7 +167,10 @@ Status check_together(const TrainOptions& o) {
   if (o.link.find_first_of("\",\n") != std::string::npos)
     return bad_argument("--link: neither \", commas nor new lines");
   if (o.adapt_before && (o.rule == Rule::sgd || o.rule == Rule::adamw))
-    return bad_argument("--adapt before: of momentum and adagrad");
+    return bad_argument("--adapt before works with --optimizer momentum and adagrad only");
+  if (o.rule != Rule::adamw &&
+      (o.second_momentum != TrainOptions{}.second_momentum || o.weight_decay != TrainOptions{}.weight_decay))
+    return bad_argument("--second-momentum and --weight-decay work with --optimizer adamw only");
   for (const MethodWord& method : o.methods)
     if (!takes(o.ramp, method.method))
       return bad_argument(fmt::format("--ramp: {} has no such k", method.text));
