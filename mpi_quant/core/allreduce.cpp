@@ -27,8 +27,8 @@ Outcome with_memory(const F& f) noexcept {
 }
 
 // For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
-// if no rank asked for a method itself. Otherwise it is an error, and so are half types, of which MPI adds few.
-// The ranks agree on that over the program's own communicator.
+// if no rank asked for a method itself. Otherwise it is an error, and so are half types, of which MPI adds
+// few. The ranks agree on that over the program's own communicator.
 Outcome without_messages(const Request& request, Status local_error) {
   const Call& call = request.call;
   const std::optional<kernels::Element> element = element_of(call.datatype);
