@@ -7,7 +7,9 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "mpi_quant/base/doctor.h"
 #include "mpi_quant/base/env.hpp"
@@ -98,16 +100,29 @@ Core core_of_program(const Patient& p, const std::string& folder, Findings& foun
   return {};
 }
 
+// Opens the MPI library of a family that the system finds, so that a core takes its functions. Of the family
+// "mpich", the first name is that of the common ABI, the second one of Debian's MPICH.
+void open_mpi_of(const std::string& family) {
+  using Names = std::vector<const char*>;
+  const Names names = family == "openmpi" ? Names{"libmpi.so.40"}
+                      : family == "abi"   ? Names{"libmpi_abi.so.1", "libmpi_abi.so.0"}
+                                          : Names{"libmpi.so.12", "libmpich.so.12"};
+  for (const char* const name : names)
+    if (dlopen(name, RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
+}
+
 // The core for the launcher's MPI, or for any.
 Core core_of_launcher(const std::string& folder) {
   const bool openmpi = mpiq_number_in("OMPI_COMM_WORLD_SIZE") > 0, mpich = mpiq_number_in("PMI_SIZE") > 0;
   const std::string first = openmpi ? "openmpi" : "mpich";
   const auto path_of = [&](const std::string& family) {
-    return folder + "libmpi_quant_" + family + kVersion;
+    return folder + "libmpi_quant_core_" + family + kVersion;
   };
   for (const std::string& family : {first, std::string("openmpi"), std::string("abi")}) {
     const bool fits = family == first || family == "abi" || (!openmpi && !mpich);
-    if (fits && exists(path_of(family))) return {path_of(family), family};
+    if (!fits || !exists(path_of(family))) continue;
+    open_mpi_of(family);
+    return {path_of(family), family};
   }
   if (openmpi || mpich) return {path_of(first), first};
   return {};
