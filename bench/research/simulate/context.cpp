@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __x86_64__
+#ifndef MQ_SWAPCONTEXT
 
 extern "C" void mq_change_context(void** save, void* load);
 extern "C" void mq_begin_context();

@@ -4,17 +4,26 @@
 
 #include <cstddef>
 
-#ifndef __x86_64__
+// Sanitizers follow swapcontext from stack to stack. They do not know code of our own.
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define MQ_SWAPCONTEXT
+#elif defined(__has_feature)  // clang
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define MQ_SWAPCONTEXT
+#  endif
+#endif
+
+#ifdef MQ_SWAPCONTEXT
 #  include <ucontext.h>
 #endif
 
 namespace mq::sim {
 
 struct Context {
-#ifdef __x86_64__
-  void* stack_pointer = nullptr;
-#else
+#ifdef MQ_SWAPCONTEXT
   ucontext_t saved{};
+#else
+  void* stack_pointer = nullptr;
 #endif
 };
 
