@@ -100,8 +100,8 @@ Core core_of_program(const Patient& p, const std::string& folder, Findings& foun
   return {};
 }
 
-// Opens the MPI library of a family that the system finds, so that a core takes its functions. Of the family
-// "mpich", the first name is that of the common ABI, the second one of Debian's MPICH.
+// Opens the MPI library of a family that the system finds, so that a core takes its functions. Libraries with
+// MPICH's ABI are called libmpi.so.12; Debian's MPICH is called libmpich.so.12.
 void open_mpi_of(const std::string& family) {
   using Names = std::vector<const char*>;
   const Names names = family == "openmpi" ? Names{"libmpi.so.40"}
