@@ -22,11 +22,16 @@ constexpr std::array kLossless{
     Usual{"zerorun", 1.0, 0.7, 4, true},
     Usual{"raw", 0.7, 0.7, 4},
 };
+constexpr Usual kRated{"int8", 0.5, 0.4, 1.016};
 constexpr std::array kLossy{
-    Usual{"bf16", 0.5, 0.4, 2},       Usual{"f16(scale=block)", 0.6, 0.4, 2.004},
-    Usual{"int8", 0.5, 0.4, 1.016},   Usual{"int4", 0.5, 0.4, 0.516},
-    Usual{"onebit", 0.5, 0.4, 0.129}, Usual{"topk(k=0.1)", 2.0, 0.5, 0.45, true},
-    Usual{"topk", 1.5, 0.2, 0.051},   Usual{"adaptive", 1.2, 0.3, 0.034},
+    Usual{"bf16", 0.5, 0.4, 2},
+    Usual{"f16(scale=block)", 0.6, 0.4, 2.004},
+    kRated,
+    Usual{"int4", 0.5, 0.4, 0.516},
+    Usual{"onebit", 0.5, 0.4, 0.129},
+    Usual{"topk(k=0.1)", 2.0, 0.5, 0.45, true},
+    Usual{"topk", 1.5, 0.2, 0.051},
+    Usual{"adaptive", 1.2, 0.3, 0.034},
 };
 // A method with a key. debt: the vectors that it usually owes after some calls.
 struct WithMemory {
@@ -63,11 +68,14 @@ double losses_over(const Method& method, const CallClass& calls) {
       .all();
 }
 
+// An element has as many floats.
+double scale_of(kernels::Element element) { return element == kernels::Element::f64 ? 2 : 1; }
+
 void add(const CallClass& calls, const Usual& usual, std::string_view text, bool is_sure,
          std::vector<AutoCandidate>& out) {
   Result<Method> method = parse_method(text);
   if (!method.ok() || method->exact()) return;  // cannot happen: a test parses every word of the tables
-  const double scale = calls.element == kernels::Element::f64 ? 2 : 1;
+  const double scale = scale_of(calls.element);
   AutoCandidate candidate{.method = *method,
                           .encode_s = usual.encode_ns * scale * 1e-9,
                           .decode_s = usual.decode_ns * scale * 1e-9,
@@ -146,10 +154,29 @@ Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s)
   return prices;
 }
 
-double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network) {
+const kernels::Codec& rated_codec() {
+  static const kernels::Codec& codec = *kernels::find_codec(kRated.text);
+  return codec;
+}
+
+CodecRates usual_rates(kernels::Element element) {
+  return {1e9 / (kRated.encode_ns * scale_of(element)), 1e9 / (kRated.decode_ns * scale_of(element))};
+}
+
+Slowness slowness_of(const CodecRates& here, kernels::Element element) {
+  const auto slowness = [](double usual, double rate) {
+    constexpr double kMost = 5;  // what is farther off was disturbed
+    return rate > 0 ? std::clamp(usual / rate, 1 / kMost, kMost) : 1;
+  };
+  const CodecRates usual = usual_rates(element);
+  return {slowness(usual.encode, here.encode), slowness(usual.decode, here.decode)};
+}
+
+double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network,
+                   const Slowness& slowness) {
   Prices prices = network;
-  prices[Term::encode] = candidate.encode_s;
-  prices[Term::decode] = candidate.decode_s;
+  prices[Term::encode] = candidate.encode_s * slowness.encode;
+  prices[Term::decode] = candidate.decode_s * slowness.decode;
   const Method& method = candidate.method;
   CallShape shape;
   shape.ranks = {

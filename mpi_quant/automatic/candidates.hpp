@@ -26,7 +26,8 @@ struct CallClass {
 
 struct AutoCandidate {
   Method method;  // with its plan; of the first candidate: MPI reduces
-  // Of an element, on one core. They only order what is tried first; calls that ran replace the prediction.
+  // Of an element, on one core of a usual machine (usual_rates). They only order what is tried first; calls
+  // that ran replace the prediction.
   double encode_s = 0, decode_s = 0;
   double usual_bytes = 0;      // on the wire, of an element
   double wire_bytes = 0;       // the same, but what the last sample said
@@ -49,7 +50,21 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
 // agreement of 0 s is unknown; its messages are then taken to need a tenth of the dense time.
 Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s);
 
+// How fast a machine is: elements a second of rated_codec(); 0: not known.
+struct CodecRates {
+  double encode = 0, decode = 0;
+};
+const kernels::Codec& rated_codec();
+CodecRates usual_rates(kernels::Element element);  // with which the candidates state their times
+
+// How many times as long codecs take here as candidates state.
+struct Slowness {
+  double encode = 1, decode = 1;
+};
+Slowness slowness_of(const CodecRates& here, kernels::Element element);
+
 // What a candidate other than the first is likely to take, in seconds.
-double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network);
+double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network,
+                   const Slowness& slowness = {});
 
 }  // namespace mq

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kExactCalls = 2;              // the first of all; then one with an agreement
 constexpr std::size_t kTries = 3;                     // runs of a candidate until its time is believed
 constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
-constexpr double kFirst = 1.2, kMost = 1.5;           // MPI's times that the account holds
+constexpr double kFirst = 1.05, kMost = 1.5;          // MPI's times that the account holds
 constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
 // MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly
 // not the method: other processes that run meanwhile, and in a first run memory that is used for the first
@@ -59,18 +59,33 @@ Chooser::Chooser(const CallClass& calls, bool agrees_anyway)
 
 // The least of few times, and no more than predicted after the first, because the first run of a candidate
 // also gets its memory; the median of more.
-double Chooser::time(const Known& known) const {
-  if (known.runs == 0) return known.predicted;
-  if (known.runs == 1 && known.predicted > 0) return std::min(known.times[0], known.predicted);
-  const std::size_t n = std::min(known.runs, kKept);
-  std::array<double, kKept> times = known.times;
-  const auto end = times.begin() + static_cast<std::ptrdiff_t>(n);
-  const auto wanted = times.begin() + (n < kTries ? 0 : static_cast<std::ptrdiff_t>(n / 2));
-  std::nth_element(times.begin(), wanted, end);
-  return *wanted;
+void Chooser::Known::estimate() {
+  if (runs == 0) {
+    time = predicted;
+  } else if (runs == 1 && predicted > 0) {
+    time = std::min(times[0], predicted);
+  } else {
+    const std::size_t n = std::min(runs, kKept);
+    std::array<double, kKept> sorted = times;
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(n);
+    const auto wanted = sorted.begin() + (n < kTries ? 0 : static_cast<std::ptrdiff_t>(n / 2));
+    std::nth_element(sorted.begin(), wanted, end);
+    time = *wanted;
+  }
 }
 
-double Chooser::seconds(std::size_t i) const { return known_[i].runs == 0 ? 0 : time(known_[i]); }
+void Chooser::Known::add_run(double seconds) {
+  times[runs % kKept] = seconds;
+  ++runs;
+  estimate();
+}
+
+void Chooser::Known::forget_runs() {
+  runs = 0;
+  estimate();
+}
+
+double Chooser::seconds(std::size_t i) const { return known_[i].runs == 0 ? 0 : known_[i].time; }
 
 bool Chooser::is_within_limit(std::size_t i) const {
   return known_[i].error < 0 || allows(i, known_[i].error, margin_);
@@ -140,7 +155,7 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
   constexpr double kLast = 0.999;  // of that: after all that are expected to be ahead
   for (std::size_t i = 1; i < known_.size(); ++i) {
     const Known& k = known_[i];
-    double expected = time(k) * (k.runs == 0 ? kOptimism : 1);
+    double expected = k.time * (k.runs == 0 ? kOptimism : 1);
     if (is_probed(i, best)) expected = std::min(expected, kLast * kAhead * call_s(best));
     // Another call's agreement costs nothing then. One that was over the limit is not worth an agreement.
     const bool waits = asks_for_sample(i) && (best != 0 || k.error >= 0);
@@ -157,7 +172,7 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
 // Beyond MPI's own reduction, at worst.
 double Chooser::cost_of_try(std::size_t i) const {
   const Known& k = known_[i];
-  return std::max(time(k) * (k.runs == 0 ? kPessimism : 1) - mpi_s(),
+  return std::max(k.time * (k.runs == 0 ? kPessimism : 1) - mpi_s(),
                   asks_for_sample(i) && !agrees_anyway_ ? agreement_s_ : 0.0);
 }
 
@@ -168,7 +183,7 @@ std::size_t Chooser::worth_a_scout(std::size_t best) const {
   double least = kAhead * call_s(best);
   for (std::size_t i = 1; i < known_.size(); ++i) {
     const Known& k = known_[i];
-    const double expected = time(k) * kOptimism;
+    const double expected = k.time * kOptimism;
     if (asks_for_sample(i) && k.predicted > 0 && expected < least) {
       least = expected;
       ahead = i;
@@ -185,7 +200,7 @@ std::size_t Chooser::worth_a_scout(std::size_t best) const {
 // (s - 1) / 0.015 costs 1.5 %.
 std::uint64_t Chooser::calls_between_dense(std::size_t best) const {
   constexpr double kLeast = 16, kMostCalls = 1000, kCost = 0.015;
-  const double speedup = mpi_s() / std::max(time(known_[best]), 1e-9);
+  const double speedup = mpi_s() / std::max(known_[best].time, 1e-9);
   return static_cast<std::uint64_t>(std::clamp((speedup - 1) / kCost, kLeast, kMostCalls));
 }
 
@@ -229,6 +244,7 @@ Choice Chooser::next() {
   // So that all know of a rank that has no memory for this class.
   now_.agrees = now_.agrees || totals_.calls == 1;
   if (frozen_ != kNone) return now_;
+  now_.measures = totals_.calls == 1;
   if (totals_.calls <= kExactCalls || totals_.calls < paused_until_) return now_;
   const std::size_t best = favourite();
   const bool may_try = knows_network() && known_[0].unusual == 0;
@@ -246,7 +262,8 @@ Choice Chooser::next() {
 }
 
 void Chooser::predict(std::size_t i) {
-  known_[i].predicted = predicted_s(calls_, candidates_[i], network_) * known_[i].correction;
+  known_[i].predicted = predicted_s(calls_, candidates_[i], network_, slowness_) * known_[i].correction;
+  known_[i].estimate();
 }
 
 void Chooser::fit() {
@@ -269,7 +286,7 @@ void Chooser::pay(double seconds) {
 // All is measured again, as at the beginning. What was learnt of the samples and of the model stays.
 void Chooser::forget_times() {
   for (Known& k : known_) {
-    k.runs = 0;
+    k.forget_runs();
     k.usual = 0;
     k.unusual = k.drifting = 0;
   }
@@ -289,10 +306,16 @@ void Chooser::add_time(std::size_t i, double seconds) {
     totals_.explored_s -= gain;
     spent_s_ += std::min(-gain, most_loss);
   }
-  k.times[k.runs % kKept] = seconds;
-  ++k.runs;
+  // The second run shows whether the first one was slow because of the method.
+  constexpr double kAlike = 0.8;
+  if (k.runs == 1 && seconds > kAlike * k.times[0]) {
+    account_s_ -= k.excused_s;
+    spent_s_ += k.excused_s;
+  }
+  k.excused_s = k.runs == 0 ? std::max(-gain - most_loss, 0.0) : 0;
+  k.add_run(seconds);
   if (k.predicted > 0 && k.runs == kTries)
-    k.correction = std::clamp(k.correction * time(k) / k.predicted, 1 / kMostOff, kMostOff);
+    k.correction = std::clamp(k.correction * k.time / k.predicted, 1 / kMostOff, kMostOff);
   watch(i, seconds);
 }
 
@@ -301,7 +324,7 @@ void Chooser::add_time(std::size_t i, double seconds) {
 void Chooser::watch(std::size_t i, double seconds) {
   Known& k = known_[i];
   if (k.usual == 0) {
-    if (k.runs >= kKept) k.usual = time(k);
+    if (k.runs >= kKept) k.usual = k.time;
     return;
   }
   const double off = std::abs(seconds / k.usual - 1);
@@ -330,8 +353,7 @@ void Chooser::add_dense(double seconds) {
   }
   if (is_far_off) forget_times();
   const bool is_first = k.runs == 0;
-  k.times[k.runs % kKept] = seconds;
-  ++k.runs;
+  k.add_run(seconds);
   if (!is_first) return;
   // What a change allows to try again is what 200 calls may cost, less what they have cost so far.
   account_s_ = std::clamp(kShare * kWindow * dense_s() - spent_s_, 0.0, kFirst * dense_s());
@@ -340,6 +362,9 @@ void Chooser::add_dense(double seconds) {
 
 void Chooser::hear_times(const Heard& heard) {
   const auto seconds = [](float rate) { return rate > 0 ? 1.0 / static_cast<double>(rate) : 0.0; };
+  if (now_.measures)
+    slowness_ = slowness_of({static_cast<double>(heard.encode_rate), static_cast<double>(heard.decode_rate)},
+                            calls_.element);
   if (const double s = seconds(heard.agreement_rate); s > 0) {
     const bool is_first = agreement_s_ == 0;
     constexpr double kNew = 0.2;  // share of the newest time, which is cut if it is an outlier
@@ -350,13 +375,13 @@ void Chooser::hear_times(const Heard& heard) {
   if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone)
     is_timed_judged_ ? add_judging(timed_, s) : add_time(timed_, s);
   booked_s_ = 0;
-  account_s_ += std::exchange(reserved_s_, 0.0);
+  account_s_ += std::exchange(pending_s_, 0.0);
 }
 
 // A call with judging took so long. Judging is booked with what it took beyond the usual.
 void Chooser::add_judging(std::size_t i, double seconds) {
   if (booked_s_ == 0) return;  // the ranks did not come to judging
-  const double took = std::clamp(seconds - time(known_[i]), 0.0, kMostJudging * dense_s());
+  const double took = std::clamp(seconds - known_[i].time, 0.0, kMostJudging * dense_s());
   constexpr double kNew = 0.5;
   judged_s_ = judged_s_ > 0 ? judged_s_ + kNew * (took - judged_s_) : took;
   pay(took - booked_s_);
@@ -375,7 +400,7 @@ void Chooser::take_sample(std::size_t of, const Sampled& sampled) {
     if (c.sized_by_data && bytes > 0) {
       c.wire_bytes = bytes;
       // What it took is of no use any more.
-      if (frozen_ == kNone && std::abs(bytes - before) > kOtherSize * before) k.runs = 0;
+      if (frozen_ == kNone && std::abs(bytes - before) > kOtherSize * before) k.forget_runs();
       if (frozen_ == kNone && dense_s() > 0 && k.runs == 0) predict(i);
     }
     if (!is_within_limit(i)) miss(k);
@@ -395,6 +420,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
   if (now_.sampled) take_sample(now_.candidate, heard.own);
   const bool allowed = !now_.sampled || is_within_limit(now_.candidate);
   const bool ran = now_.candidate != 0 && allowed && runs;
+  (ran ? pending_s_ : account_s_) += std::exchange(reserved_s_, 0.0);
   if (now_.agrees && !ran) pay_agreement();
   timed_ = ran ? now_.candidate : kNone;
   is_timed_judged_ = now_.judged;
@@ -409,6 +435,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
 
 void Chooser::split() {
   timed_ = kNone;
+  account_s_ += std::exchange(reserved_s_, 0.0);
   pay_agreement();
   count_split();
 }
@@ -428,8 +455,8 @@ bool Chooser::judged(double error) {
   ++totals_.judgements;
   constexpr double kCost = 0.008, kMostCalls = 1e6;
   // A file may have no times. Then MPI's reduction counts as taking as long as the candidate.
-  const bool is_timed = dense_s() > 0 && time(k) > 0;
-  const double between = std::min((is_timed ? judging_s() / time(k) : kJudging) / kCost, kMostCalls);
+  const bool is_timed = dense_s() > 0 && k.time > 0;
+  const double between = std::min((is_timed ? judging_s() / k.time : kJudging) / kCost, kMostCalls);
   k.next_judged = totals_.calls + static_cast<std::uint64_t>(between);
   ++k.judgements;
   totals_.worst_error = std::max(totals_.worst_error, error);
@@ -447,9 +474,10 @@ void Chooser::restart() noexcept {
   for (AutoCandidate& candidate : candidates_) candidate.wire_bytes = candidate.usual_bytes;
   totals_ = {};
   network_ = {};
+  slowness_ = {};
   now_ = {};
   timed_ = kNone;
-  agreement_s_ = account_s_ = reserved_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
+  agreement_s_ = account_s_ = reserved_s_ = pending_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
   is_timed_judged_ = false;
   margin_ = kMargin;
   last_dense_ = last_agreement_ = paused_until_ = 0;
@@ -479,6 +507,8 @@ std::uint16_t Chooser::state() const {
                                 .add(account_s_)
                                 .add(margin_)
                                 .add(agreement_s_)
+                                .add(slowness_.encode)
+                                .add(slowness_.decode)
                                 .add(frozen_)
                                 .add(now_.candidate)
                                 .add(now_.scouted)
@@ -509,10 +539,9 @@ void Chooser::freeze(const KnownClass* known) {
 void Chooser::take_file() {
   margin_ = file_.margin;
   const auto set = [&](std::size_t i, double seconds) {
-    known_[i].times[0] = seconds;
-    known_[i].runs = seconds > 0;
+    if (seconds > 0) known_[i].add_run(seconds);
   };
-  set(frozen_, file_.seconds);
+  if (frozen_ != 0) set(frozen_, file_.seconds);
   set(0, file_.dense_s);
 }
 

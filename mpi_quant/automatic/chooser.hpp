@@ -3,8 +3,8 @@
 // choose alike. It reads no clock and sends nothing: times and errors come with the agreement that a call
 // makes anyway, and tests drive it with simulated networks.
 //
-//   learn     the first three calls are exact. Their time, and that of an agreement, fit the model of the
-//             network, which says in which order candidates are worth a try.
+//   learn     the first three calls are exact. Their time, that of an agreement, and how fast this machine
+//             encodes and decodes fit the model, which says in which order candidates are worth a try.
 //   explore   a candidate that the model or its measured time puts ahead runs three times. The third result
 //             is compared with the exact sum. The other plans of the favourite's codec run twice, also if the
 //             model is against them: it may be wrong about what a message or a pass costs here.
@@ -17,7 +17,7 @@
 // it is part of MPI's time. The account gets one hundredth of MPI's time with each call and what compressed
 // calls save, and holds at most the time of one and a half of MPI's reductions. One call is charged at most
 // one of MPI's times, because what takes longer is mostly a disturbance that has nothing to do with the
-// method. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as
+// method; the first run of a candidate half of one, unless the second shows that it was the method. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as
 // times can be predicted.
 //
 // Times are those of the rank that was fastest in each call: a rank that comes early also waits.
@@ -40,6 +40,7 @@ struct Choice {
   std::size_t candidate = 0;  // that reduces; 0: MPI
   bool sampled = false;       // each rank tries it on a sample of its vector before the agreement
   std::size_t scouted = 0;    // another one that each rank tries on the sample; 0: none
+  bool measures = false;      // each rank measures how fast its codecs are (Sample::rates)
   bool agrees = false;        // the call makes an agreement. A candidate but the first needs one
   bool judged = false;        // the result is compared with the exact sum
   double margin = 1;          // by which a sample has to be better than the limit
@@ -100,6 +101,8 @@ class Chooser {
     std::array<double, kKept> times{};
     std::size_t runs = 0;  // since its times are of use
     double predicted = 0;
+    double time = 0;          // expected, from both
+    double excused_s = 0;     // what the first run took beyond what it was charged
     double correction = 1;    // measured over predicted, when it was measured
     double error = -1;        // of the last sample; < 0: none was taken
     std::uint64_t retry = 0;  // call from which on it is scouted again, while its error is over the limit
@@ -109,11 +112,13 @@ class Chooser {
     double usual = 0;                    // time, once it has run kKept times
     double scatter = 0;                  // mean distance from it, as a share
     unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
+    void estimate();                     // after each change of times or predicted
+    void add_run(double seconds);
+    void forget_runs();
   };
   struct KnownTimes {
     double seconds = 0, dense_s = 0, margin = kMargin;
   };
-  double time(const Known& known) const;
   void take_file();
   bool is_within_limit(std::size_t i) const;
   bool is_over_other_plan(std::size_t i, std::size_t of) const;
@@ -132,10 +137,10 @@ class Chooser {
   void miss(Known& known);
   void count_split();
   bool knows_network() const { return dense_s() > 0 && agreement_s_ > 0; }
-  double dense_s() const { return known_[0].runs == 0 ? 0 : time(known_[0]); }
+  double dense_s() const { return known_[0].runs == 0 ? 0 : known_[0].time; }
   // What a call takes if MPI reduces.
   double mpi_s() const { return dense_s() + (agrees_anyway_ ? agreement_s_ : 0); }
-  double call_s(std::size_t i) const { return i == 0 ? mpi_s() : time(known_[i]); }
+  double call_s(std::size_t i) const { return i == 0 ? mpi_s() : known_[i].time; }
   double judging_s() const;
   std::uint64_t calls_between_dense(std::size_t best) const;
   std::uint64_t calls_between_agreements() const;
@@ -155,13 +160,14 @@ class Chooser {
   std::vector<Known> known_;
   Totals totals_;
   Prices network_{};
+  Slowness slowness_;
   Choice now_;                 // of the call under way
   std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t frozen_ = kNone;
   KnownTimes file_;           // what the line of the file says, if frozen_ is a candidate
   std::uint64_t listed_ = 0;  // a hash of the candidates
-  double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, spent_s_ = 0, margin_ = kMargin;
+  double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, pending_s_ = 0, spent_s_ = 0, margin_ = kMargin;
   bool is_timed_judged_ = false;  // the time of that call contains judging
   double judged_s_ = 0;           // what judging a result takes, as measured; 0: not known
   double booked_s_ = 0;           // for the judging of that call

@@ -20,6 +20,8 @@ struct Heard {
   float call_rate = 0;       // calls a second: of the call of the class that had the last agreement
   float dense_rate = 0;      // of calls that MPI reduced since then; the least
   float agreement_rate = 0;  // of the last agreement
+  // Elements a second of this rank's codecs here, if Choice::measures: of the vector, as int8.
+  float encode_rate = 0, decode_rate = 0;
   // A hash of what the rank's chooser knows, and its complement. The greatest of each are complements of each
   // other if and only if all ranks have the same.
   std::uint16_t state = 0, state_complement = 0;
@@ -36,6 +38,8 @@ inline Heard greatest(const Heard& a, const Heard& b) {
   return {greatest(a.call_rate, b.call_rate),
           greatest(a.dense_rate, b.dense_rate),
           greatest(a.agreement_rate, b.agreement_rate),
+          greatest(a.encode_rate, b.encode_rate),
+          greatest(a.decode_rate, b.decode_rate),
           std::max(a.state, b.state),
           std::max(a.state_complement, b.state_complement),
           greatest(a.own, b.own),

@@ -1,44 +1,58 @@
 #include "mpi_quant/automatic/sample.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <type_traits>
 
 #include "mpi_quant/base/hash.hpp"
+#include "mpi_quant/base/ticks.hpp"
 
 namespace mq {
 namespace {
 
 constexpr std::size_t kRun = 256, kMostRuns = 64;
+// Elements to encode and decode for a rate: this share of the vector, but so many at least and at most.
+constexpr std::size_t kRatedShare = 128, kLeastRated = 1024, kMostRated = std::size_t{1} << 16;
 constexpr double kShareOfCall = 0.01, kSecondsOfElement = 4e-9;  // of a call; to encode, decode and compare
 
-// The length of difference(x, y) over that of x, of n elements; the greatest number if that is none. Scaled,
-// so that no square is lost.
+// The length of difference(x, y) over that of x, of n elements; the greatest number if that is none. Scaled
+// where a square of a double could be lost; those of floats are doubles.
 template <class T, class Of>
 float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, const Of& difference) {
-  double greatest = 0;
-  for (std::size_t i = 0; i < 2 * n; ++i) {
+  const auto at = [](const std::byte* vector, std::size_t i) {
     T value;
-    std::memcpy(&value, (i < n ? x : y) + i % n * sizeof(T), sizeof(T));
-    greatest = std::max(greatest, std::abs(static_cast<double>(value)));
-  }
+    std::memcpy(&value, vector + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  };
   constexpr float kGreatest = std::numeric_limits<float>::max();
-  if (!(greatest <= std::numeric_limits<double>::max())) return kGreatest;
-  const double scale = greatest > 0 ? 1 / greatest : 1;
-  double above = 0, below = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    T a, b;
-    std::memcpy(&a, x + i * sizeof(T), sizeof(T));
-    std::memcpy(&b, y + i * sizeof(T), sizeof(T));
-    const double v = static_cast<double>(a) * scale, w = static_cast<double>(b) * scale, d = difference(v, w);
-    above += d * d;
-    below += v * v;
+  double scale = 1;
+  if constexpr (std::is_same_v<T, double>) {
+    double greatest = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      greatest = std::max({greatest, std::abs(at(x, i)), std::abs(at(y, i))});
+    if (greatest > 0 && greatest <= std::numeric_limits<double>::max()) scale = 1 / greatest;
   }
-  if (above == 0) return 0;
-  const double ratio = std::sqrt(above / below);
-  return ratio < static_cast<double>(kGreatest) ? static_cast<float>(ratio)
-                                                : kGreatest;  // also if it is a NaN
+  constexpr std::size_t kLanes = 8;  // sums that do not wait for each other
+  std::array<double, kLanes> above{}, below{};
+  const auto add = [&](std::size_t lane, std::size_t i) {
+    const double v = at(x, i) * scale, w = at(y, i) * scale, d = difference(v, w);
+    above[lane] += d * d;
+    below[lane] += v * v;
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+  for (; i < n; ++i) add(0, i);
+  const double all_above = std::accumulate(above.begin(), above.end(), 0.0);
+  const double all_below = std::accumulate(below.begin(), below.end(), 0.0);
+  if (!std::isfinite(all_above) || !std::isfinite(all_below)) return kGreatest;
+  if (all_above == 0) return 0;
+  const double ratio = std::sqrt(all_above / all_below);
+  return ratio < static_cast<double>(kGreatest) ? static_cast<float>(ratio) : kGreatest;
 }
 
 template <class Of>
@@ -100,6 +114,35 @@ Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
   sampled.error =
       ratio(out.n, elements_.data(), decoded_.data(), element_, [](double v, double w) { return v - w; });
   return sampled;
+}
+
+CodecRates Sample::rates(const std::byte* vector, std::size_t count, kernels::Element element,
+                         kernels::Isa isa) {
+  const kernels::Codec& codec = rated_codec();
+  const kernels::CodecOps& ops = *codec.ops(element, isa);
+  kernels::EncodeArgs out;
+  kernels::DecodeArgs in;
+  out.n = in.n = std::min(count, std::clamp(count / kRatedShare, kLeastRated, kMostRated));
+  const std::size_t width = kernels::element_bytes(element);
+  out.params = in.params = kernels::preset_params(codec);
+  if (!wire_.reserve(codec.wire_bound(out.n, element, out.params)) || !decoded_.reserve(out.n * width))
+    return {};
+  in.wire = out.wire = wire_.data();
+  in.x = decoded_.data();
+  // The first time also fetches code and memory.
+  double encode_s = 0, decode_s = 0;
+  for (const std::size_t at : {(count - out.n) / 2, (count - out.n) / 4}) {
+    out.x = vector + at * width;
+    const double begin_s = now_s();
+    in.wire_bytes = ops.encode(out).bytes;
+    const double between_s = now_s();
+    if (ops.decode(in) != kernels::Decoded::ok) return {};
+    encode_s = between_s - begin_s;
+    decode_s = now_s() - between_s;
+  }
+  if (encode_s <= 0 || decode_s <= 0) return {};
+  const auto n = static_cast<double>(out.n);
+  return {n / encode_s, n / decode_s};
 }
 
 float Sample::debt(const std::byte* residual) {

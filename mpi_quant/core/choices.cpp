@@ -210,8 +210,8 @@ Choices& choices_of(const CommState& state) {
   return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind_of_choices));
 }
 
-// Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known:
-// the sample would have to wait for what makes the vector.
+// Fills in how fast the codecs are, or what the chosen and the scouted candidate do to a sample. Of a vector
+// on a GPU nothing is known: the sample would have to wait for what makes the vector.
 void try_samples(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element,
                  const std::byte* waits, Heard& heard) {
   const Chooser& chooser = *chosen.chooser;
@@ -224,10 +224,17 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
     if (!there.ok() || *there) return;
   }
   Sample& sample = choices_of(state).sample;
+  const kernels::Isa isa = env()->isa;
+  if (choice.measures) {
+    const CodecRates rates = sample.rates(static_cast<const std::byte*>(call.input()),
+                                          static_cast<std::size_t>(call.count), element, isa);
+    heard.encode_rate = static_cast<float>(rates.encode);
+    heard.decode_rate = static_cast<float>(rates.decode);
+    return;
+  }
   if (!sample.take(static_cast<const std::byte*>(call.input()), static_cast<std::size_t>(call.count), element,
                    chooser.seconds(chooser.favourite()), chooser.totals().calls))
     return;
-  const kernels::Isa isa = env()->isa;
   const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
   if (choice.scouted != 0) heard.scouted = sample.try_on(chooser.candidate(choice.scouted), isa);
   if (owes) heard.scouted.error = 0;  // what a call leaves out waits for the next
@@ -297,7 +304,8 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
     calls.overlap.bring(candidate_of(chosen).method, heard);
   }
   const Choice& choice = chosen.choice;
-  if (choice.sampled || choice.scouted != 0) try_samples(state, chosen, call, element, waits, heard);
+  if (choice.measures || choice.sampled || choice.scouted != 0)
+    try_samples(state, chosen, call, element, waits, heard);
   chosen.agreement_s = now_s();
 }
 

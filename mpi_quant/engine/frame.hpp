@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 12;
+inline constexpr std::uint16_t kWireVersion = 13;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -115,7 +115,7 @@ struct Hello {
   Signature first, other;
   Maxima maxima;
 };
-static_assert(sizeof(Hello) == 184);
+static_assert(sizeof(Hello) == 192);
 
 // Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {

@@ -76,7 +76,7 @@ std::array<Cost, kDenseNames.size()> dense_costs(double bytes, int ranks, const 
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
 
 // The lengths of what a call sends beside elements. engine/agree.cpp compares them with the structs.
-inline constexpr std::size_t kFrameHeaderBytes = 32, kHelloBytes = 184;
+inline constexpr std::size_t kFrameHeaderBytes = 32, kHelloBytes = 192;
 
 // The segments that are in flight at a time on a processor with few threads: with four, the codec's work on
 // three of them covers the message of one. If each segment has messages for many ranks, two are enough, and

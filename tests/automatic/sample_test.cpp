@@ -45,6 +45,35 @@ TEST(Sample, errors_and_bytes_are_those_of_the_codec) {
   EXPECT_LT(tried(sparse, "zerorun").wire_bytes, 0.5F);
 }
 
+TEST(Sample, rates_are_known_for_vectors_of_any_length_and_type) {
+  for (const std::size_t n : {1, 3, 255, 1024, 1025, 300000}) {
+    const auto check = [&](const auto& x, kernels::Element element) {
+      const auto before = x;
+      Sample sample;
+      const CodecRates rates =
+          sample.rates(reinterpret_cast<const std::byte*>(x.data()), n, element, kernels::Isa::scalar);
+      EXPECT_GT(rates.encode, 1e4) << n;
+      EXPECT_GT(rates.decode, 1e4) << n;
+      EXPECT_TRUE(std::isfinite(rates.encode) && std::isfinite(rates.decode)) << n;
+      EXPECT_EQ(x, before);
+    };
+    check(test::make_input<float>(test::Input::normal, n, 1), kernels::Element::f32);
+    check(test::make_input<double>(test::Input::normal, n, 1), kernels::Element::f64);
+  }
+}
+
+// A machine that has the rates by which the candidates state their times takes these times.
+TEST(Sample, a_usual_machine_is_neither_slow_nor_fast) {
+  for (const kernels::Element element : {kernels::Element::f32, kernels::Element::f64}) {
+    const CodecRates usual = usual_rates(element);
+    EXPECT_DOUBLE_EQ(slowness_of(usual, element).encode, 1);
+    EXPECT_DOUBLE_EQ(slowness_of({usual.encode / 2, usual.decode / 3}, element).encode, 2);
+    EXPECT_DOUBLE_EQ(slowness_of({usual.encode / 2, usual.decode / 3}, element).decode, 3);
+    EXPECT_DOUBLE_EQ(slowness_of({}, element).encode, 1) << "not known";
+    EXPECT_LE(slowness_of({1, 1}, element).decode, 10) << "disturbed";
+  }
+}
+
 TEST(Sample, very_small_and_very_great_numbers_have_their_error) {
   for (const double scale : {1e-300, 1e-170, 1.0, 1e150, 1e300}) {
     std::vector<double> x = test::make_input<double>(test::Input::normal, 10000, 1);

@@ -60,6 +60,8 @@ class World {
            : starts("int4")         ? 0.13
                                     : 0.6;
   };
+  // How many times as long as a usual one this machine takes to encode and to decode. Ranks measure it.
+  double machine = 1;
   // What the model does not know, as factors: of the codec's work (null: any within 0.6 to 1.8), and of the
   // whole call.
   std::function<double(const AutoCandidate&)> codec_slowness;
@@ -86,7 +88,7 @@ class World {
     AutoCandidate c = chooser.candidate(i);
     c.wire_bytes = wire_bytes(c);
     const double any = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
-    const double factor = codec_slowness ? codec_slowness(c) : any;
+    const double factor = machine * (codec_slowness ? codec_slowness(c) : any);
     c.encode_s *= factor;
     c.decode_s *= factor;
     return predicted_s(calls_, c, network_.prices()) * slowness(c);
@@ -139,6 +141,7 @@ class World {
     if (agrees) {
       Heard heard;
       times_.take(heard);
+      if (choice.measures) measure_rates(heard);
       if (choice.sampled) heard.own = sample(choice.candidate);
       if (choice.scouted != 0) heard.scouted = sample(choice.scouted);
       if (heard_by != nullptr) (void)heard_by->heard(heard);
@@ -173,6 +176,16 @@ class World {
     const AutoCandidate& c = chooser.candidate(i);
     return {static_cast<float>(error(c) * (1 + noise * (2 * unit(next_random()) - 1))),
             static_cast<float>(wire_bytes(c))};
+  }
+
+  void measure_rates(Heard& heard) {
+    const CodecRates usual = usual_rates(calls_.element);
+    constexpr double kOff = 0.2;  // a rate that is measured once is a rough one
+    const auto measured = [&](double rate) {
+      return static_cast<float>(rate / machine * (1 + kOff * (2 * unit(next_random()) - 1)));
+    };
+    heard.encode_rate = measured(usual.encode);
+    heard.decode_rate = measured(usual.decode);
   }
 
   double late_share = 0;        // of the calls takes twice as long
