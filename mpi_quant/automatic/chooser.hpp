@@ -17,8 +17,9 @@
 // it is part of MPI's time. The account gets one hundredth of MPI's time with each call and what compressed
 // calls save, and holds at most the time of one and a half of MPI's reductions. One call is charged at most
 // one of MPI's times, because what takes longer is mostly a disturbance that has nothing to do with the
-// method; the first run of a candidate half of one, unless the second shows that it was the method. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as
-// times can be predicted.
+// method; the first run of a candidate half of one, unless the second shows that it was the method. So the
+// calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as times can be
+// predicted.
 //
 // Times are those of the rank that was fastest in each call: a rank that comes early also waits.
 #pragma once
