@@ -122,7 +122,7 @@ bool Chooser::can_be_judged(std::size_t i) const {
 bool Chooser::must_be_judged(std::size_t i) const {
   const Known& k = known_[i];
   if (!can_be_judged(i) || totals_.calls < k.next_judged) return false;
-  return frozen_ == i || (k.runs + 1 >= kTries && account_s_ >= 0);
+  return frozen_ == i || ((k.runs + 1 >= kTries || k.unjudged >= kTries) && account_s_ >= 0);
 }
 
 bool Chooser::is_trusted(std::size_t i) const { return !can_be_judged(i) || known_[i].judgements > 0; }
@@ -424,6 +424,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
   if (now_.agrees && !ran) pay_agreement();
   timed_ = ran ? now_.candidate : kNone;
   is_timed_judged_ = now_.judged;
+  if (ran && !is_trusted(now_.candidate) && !now_.judged) ++known_[now_.candidate].unjudged;
   totals_.compressed += ran;
   totals_.inexact += !allowed;
   if (now_.candidate != 0 && allowed && !runs)

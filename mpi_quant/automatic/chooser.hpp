@@ -5,9 +5,10 @@
 //
 //   learn     the first three calls are exact. Their time, that of an agreement, and how fast this machine
 //             encodes and decodes fit the model, which says in which order candidates are worth a try.
-//   explore   a candidate that the model or its measured time puts ahead runs three times. The third result
-//             is compared with the exact sum. The other plans of the favourite's codec run twice, also if the
-//             model is against them: it may be wrong about what a message or a pass costs here.
+//   explore   a candidate that the model or its measured time puts ahead runs three times. The third or
+//             fourth result is compared with the exact sum. The other plans of the favourite's codec run
+//             twice, also if the model is against them: it may be wrong about what a message or a pass costs
+//             here.
 //   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.
@@ -110,8 +111,10 @@ class Chooser {
     std::uint64_t sampled_at = 0;  // call
     unsigned misses = 0;
     std::uint64_t judgements = 0, next_judged = 0;
-    double usual = 0;                    // time, once it has run kKept times
-    double scatter = 0;                  // mean distance from it, as a share
+    std::size_t unjudged =
+        0;               // results before the first judgement, also of times that are of no use any more
+    double usual = 0;    // time, once it has run kKept times
+    double scatter = 0;  // mean distance from it, as a share
     unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
     void estimate();                     // after each change of times or predicted
     void add_run(double seconds);

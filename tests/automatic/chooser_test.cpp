@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -281,6 +282,27 @@ TEST(Chooser, an_error_that_samples_hide_is_judged_and_the_margin_widens) {
     }
   });
   EXPECT_GT(found, of_all(20));
+}
+
+// Where calls are disturbed and the network changes, all is measured again and again. That gives no method
+// more results that nobody has judged.
+TEST(Chooser, few_results_are_unjudged_however_often_all_is_measured_again) {
+  std::uint64_t changes = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    World world({std::size_t{256} << 10, kernels::Element::f32, 3, kPercent}, kNetworks[1], seed, true);
+    world.hidden_error = 100;
+    world.disturbed_share = 0.3;
+    world.disturbance = 4;
+    std::map<std::size_t, int> over;
+    for (int i = 0; i < 400; ++i) {
+      if (i % 12 == 0) world.set_network(kNetworks[i % 24 == 0 ? 1 : 0]);
+      const World::Done done = world.call();
+      over[done.reduced_by] += done.result_error > kPercent.value;
+    }
+    for (const auto& [candidate, results] : over) EXPECT_LE(results, 3) << candidate << ", seed " << seed;
+    changes += world.chooser.totals().changes;
+  }
+  EXPECT_GT(changes, 20u);
 }
 
 TEST(Chooser, sparse_data_are_found_without_being_asked_for) {

@@ -187,7 +187,7 @@ TEST_F(Auto, after_an_error_of_one_rank_the_next_calls_are_right) {
   }
 }
 
-// Contributions that cancel out lose far more than samples show. Two results of a method may be over the
+// Contributions that cancel out lose far more than samples show. Three results of a method may be over the
 // limit before one is judged, and that one speaks for all methods. So few are, however many calls there are.
 TEST_F(Auto, few_results_of_sums_that_cancel_out_are_over_the_limit) {
   std::vector<float> x = vector<float>(60000, 3);
