@@ -7,8 +7,8 @@
 //             encodes and decodes fit the model, which says in which order candidates are worth a try.
 //   explore   a candidate that the model or its measured time puts ahead runs three times. The third or
 //             fourth result is compared with the exact sum. The other plans of the favourite's codec run
-//             twice, also if the model is against them: it may be wrong about what a message or a pass costs
-//             here.
+//             twice, also if the model is against them: it may be wrong about what a message or a pass
+//             costs here.
 //   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.
