@@ -35,9 +35,13 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
   // MPI would tell this rank alone, and those that it would have met would wait.
-  if (!may_overlap && call.collective == Collective::allreduce) {
+  if (!may_overlap) {
+    const bool gathers = call.collective == Collective::allgather;
     if (call.op == MPI_OP_NULL) return {Code::bad_argument, "op is MPI_OP_NULL"};
-    if (call.datatype == MPI_DATATYPE_NULL) return {Code::bad_argument, "datatype is MPI_DATATYPE_NULL"};
+    if (call.datatype == MPI_DATATYPE_NULL)
+      return {Code::bad_argument, std::string(gathers ? "recvtype" : "datatype") + " is MPI_DATATYPE_NULL"};
+    if (gathers && call.sendbuf != MPI_IN_PLACE && call.parted->gather.sendtype == MPI_DATATYPE_NULL)
+      return {Code::bad_argument, "sendtype is MPI_DATATYPE_NULL"};
   }
   // MPI sums vectors of other types one after the other: a rank that fails at one would let the others wait.
   if (call.group != nullptr) return call.count == 0 ? Status{} : check_group(call, element);
@@ -90,8 +94,8 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
   try {
     // The names of a program's residuals are made up for one address or position.
     if (!adds(call_.collective) && !from_program_ && !decision_.key.empty())
-      gather_name_ = method.memory_rule().keeps_estimates ? mirror_key(decision_.key.view())
-                                                          : gather_key(decision_.key.view());
+      gather_name_.append(method.memory_rule().keeps_estimates ? kMirrorKey : kGatherKey)
+          .append(decision_.key.view());  // in the memory of the call before
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
     if (exact_ == Exact::here)
@@ -143,12 +147,11 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   const bool keeps_sums =
       call_.collective == Collective::reduce_scatter || call_.collective == Collective::reduce;
   const bool carries_own = keeps_sums && !decision_.key.empty();
-  const Channel::PlannedCall& planned =
-      state_.channel.planned_call(*method.plan, *element, method.encodes_own(), carries_own,
-                                  has_root(call_.collective) ? call_.parted->root : 0);
+  state_.channel.plan_call(*method.plan, *element, method.encodes_own(), carries_own,
+                           has_root(call_.collective) ? call_.parted->root : 0, planned_);
   Reduction& reduction = reduction_;
-  reduction.plan = &planned.plan;
-  reduction.plan_index = &planned.index;
+  reduction.plan = &planned_->plan;
+  reduction.plan_index = &planned_->index;
   reduction.codec = method.codec;
   reduction.ops = method.codec->ops(*element, env()->isa);
   reduction.convert = kernels::convert(*element, env()->isa);
@@ -175,7 +178,7 @@ Status RunningCall::prepare_run(std::optional<kernels::Element> element) {
   reduction.rank = state_.channel.comm().rank();
   reduction.size = state_.channel.comm().size();
   reduction.divisor = call_.divisor;
-  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(planned.plan);
+  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(planned_->plan);
   reduction.threads = env()->threads;
   const bool is_group = call_.group != nullptr;  // of vectors in host memory
   MQ_TRY(vectors_.locate(reduction, is_group ? DeviceRows{} : device_rows(mpi_takes_device_memory)));

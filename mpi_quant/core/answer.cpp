@@ -43,6 +43,7 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
     request = MPI_REQUEST_NULL;
     return {};
   }
+  if (call.parted != nullptr) return start_exact_parted(call, comm, request);
 #if MPI_VERSION >= 4
   const int code = real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.mpi_count(), call.mpi_type(),
                                            call.op, comm, &request);

@@ -46,7 +46,8 @@ inline Outcome left_to_mpi(Reason why) { return {{}, false, why}; }
 // what an error handler throws. Returns the MPI error code.
 int answer(const Call& call, const Outcome& outcome);
 
-// MPI's own collective: as answer() makes it. start_exact: an allreduce, non-blocking on this communicator.
+// MPI's own collective: as answer() makes it. start_exact: not of several vectors, by a function of MPI that
+// returns at once, on this communicator.
 int exact_call(const Call& call, std::optional<kernels::Element> element);
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // A blocking sum of vectors on the host, on the call's communicator, as if the program had made it.

@@ -127,15 +127,18 @@ int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Data
 int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                     MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call given{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm,
-               guarded_status([&] { return iallreduce(allreduce_request(given, info, false), request); }));
+  return raise(comm, guarded_status([&] {
+                 return start_once(allreduce_request(given, info, false), "MPIQ_Iallreduce", request);
+               }));
 }
 
 int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call given{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(
-      comm, guarded_status([&] { return allreduce_init(allreduce_request(given, info, false), request); }));
+  return raise(comm, guarded_status([&] {
+                 return make_persistent(allreduce_request(given, info, false), "MPIQ_Allreduce_init",
+                                        request);
+               }));
 }
 
 int MPIQ_Start(MPIQ_Request* request) {

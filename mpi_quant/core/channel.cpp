@@ -62,17 +62,22 @@ void Channel::take(const Nodes& nodes) {
   comm_.emplace(lease_.comm->handle, waiting_of(nodes.ranks));
 }
 
-const Channel::PlannedCall& Channel::planned_call(const PlanRow& row, kernels::Element element,
-                                                  bool encodes_own, bool carries_own, int root) {
+void Channel::plan_call(const PlanRow& row, kernels::Element element, bool encodes_own, bool carries_own,
+                        int root, std::shared_ptr<const PlannedCall>& planned) {
   // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
   const int per_node = kernels::compute_element(element) == element ? this->per_node() : 1;
-  const std::tuple key(row.id, per_node, encodes_own, carries_own);
-  const auto at = planned_calls_.find(key);
-  if (at != planned_calls_.end() && at->second.root == root) return at->second;
-  Plan plan = row.make({comm_->rank(), comm_->size(), per_node, encodes_own, carries_own, root});
-  PlanIndex index = index_of(plan);
-  return planned_calls_.insert_or_assign(key, PlannedCall{std::move(plan), std::move(index), root})
-      .first->second;
+  const PlannedCall::Key key(row.id, per_node, encodes_own, carries_own);
+  const auto fits = [&](const PlannedCall* of) {
+    return of != nullptr && of->key == key && of->root == root;
+  };
+  if (fits(planned.get())) return;
+  std::shared_ptr<const PlannedCall>& last = planned_calls_[key];
+  if (!fits(last.get())) {
+    Plan plan = row.make({comm_->rank(), comm_->size(), per_node, encodes_own, carries_own, root});
+    PlanIndex index = index_of(plan);
+    last = std::make_shared<const PlannedCall>(PlannedCall{key, root, std::move(plan), std::move(index)});
+  }
+  planned = last;
 }
 
 }  // namespace mq

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 
@@ -45,15 +46,18 @@ class Channel {
   MpiComm& comm() { return *comm_; }
   // World rank of rank 0: different for disjoint groups.
   std::uint64_t first_rank() const { return first_rank_; }
-  // The plan of this row for elements of this type (the last three: see Ranks). It is made once, or anew for
-  // another root than that of the call before. Calls with a root are blocking, so nobody uses the old one.
   struct PlannedCall {
+    using Key = std::tuple<std::uint16_t, int, bool, bool>;  // row, ranks per node, encodes_own, carries_own
+    Key key;
+    int root = 0;
     Plan plan;
     PlanIndex index;
-    int root = 0;
   };
-  const PlannedCall& planned_call(const PlanRow& row, kernels::Element element, bool encodes_own,
-                                  bool carries_own = false, int root = 0);
+  // Gives the plan of this row for elements of this type (the last three: see Ranks) to `planned`, which may
+  // have it from the call before. The channel makes a plan once, or anew for another root than that of the
+  // call before. Calls in flight may have other roots, so each call holds its own.
+  void plan_call(const PlanRow& row, kernels::Element element, bool encodes_own, bool carries_own, int root,
+                 std::shared_ptr<const PlannedCall>& planned);
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of
   // their own: a multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {
@@ -75,8 +79,7 @@ class Channel {
   int pipelines_ = 4;                  // segments in flight; the same on all ranks
   std::uint64_t first_rank_ = 0;       // in MPI_COMM_WORLD
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
-  // By row, ranks per node, encodes_own and carries_own.
-  std::map<std::tuple<std::uint16_t, int, bool, bool>, PlannedCall> planned_calls_;
+  std::map<PlannedCall::Key, std::shared_ptr<const PlannedCall>> planned_calls_;
 };
 
 }  // namespace mq

@@ -88,9 +88,9 @@ extern "C" int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void* 
                                      MPIQ_Request* request) {
   if (!mpi_fits()) return raise(comm, misfit());
   const GroupArguments given{n, sendbufs, recvbufs, counts, keys};
+  const char* const own = "MPIQ_Iallreduce_group";
   return raise(comm, guarded_status([&] {
-                 return iallreduce(group_request(given, datatype, op, comm, info, "MPIQ_Iallreduce_group"),
-                                   request);
+                 return start_once(group_request(given, datatype, op, comm, info, own), own, request);
                }));
 }
 
@@ -100,8 +100,8 @@ extern "C" int MPIQ_Allreduce_group_init(int n, const void* const sendbufs[], vo
                                          MPIQ_Request* request) {
   if (!mpi_fits()) return raise(comm, misfit());
   const GroupArguments given{n, sendbufs, recvbufs, counts, keys};
+  const char* const own = "MPIQ_Allreduce_group_init";
   return raise(comm, guarded_status([&] {
-                 return allreduce_init(
-                     group_request(given, datatype, op, comm, info, "MPIQ_Allreduce_group_init"), request);
+                 return make_persistent(group_request(given, datatype, op, comm, info, own), own, request);
                }));
 }

@@ -59,8 +59,8 @@ void give_reals(PartedCall& parted) {
   if (parted.each == 1) return;
   if (parted.counts.is_uneven()) {
     for (int rank = 0; rank < static_cast<int>(parted.ends.size()); ++rank)
-      parted.reals_by_rank.push_back(static_cast<MPI_Count>(part_of(parted, rank).n));
-    parted.counts = {0, nullptr, parted.reals_by_rank.data()};
+      parted.own_counts.push_back(static_cast<MPI_Count>(part_of(parted, rank).n));
+    parted.counts = {0, nullptr, parted.own_counts.data()};
   }
   parted.counts.each *= static_cast<MPI_Count>(std::exchange(parted.each, 1));
 }
@@ -130,7 +130,54 @@ std::optional<bool> find_root(Call& call, int root, PartedCall& parted) {
   return false;
 }
 
+// Of the arrays of counts and displacements. 0: the communicator does not tell, and MPI refuses the call.
+int length_of_arrays(const Call& call) {
+  if (!call.parted->ends.empty()) return static_cast<int>(call.parted->ends.size());
+  int inter = 0, ranks = 0;
+  if (call.comm == MPI_COMM_NULL || PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS) return 0;
+  const bool is_remote = inter && call.collective == Collective::allgather;
+  const int code = is_remote ? PMPI_Comm_remote_size(call.comm, &ranks) : PMPI_Comm_size(call.comm, &ranks);
+  return code == MPI_SUCCESS ? ranks : 0;
+}
+
 }  // namespace
+
+bool IntArrays::take(const Call& call) {
+  const PartedCall& parted = *call.parted;
+  const bool gathers = call.collective == Collective::allgather;
+  if (!fits_int(parted.gather.sendcount)) return false;
+  const int ranks = length_of_arrays(call);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const MPI_Count n = parted.counts.of(rank);
+    const MPI_Aint displ = gathers ? parted.gather.displ(rank) : 0;
+    if (!fits_int(n) || !fits_int(displ)) return false;
+    counts.push_back(static_cast<int>(n));
+    displs.push_back(static_cast<int>(displ));
+  }
+  return true;
+}
+
+void keep_arrays(const Call& call, PartedCall& parted) {
+  if (!parted.counts.is_uneven() || !parted.error.ok()) return;
+  const int ranks = length_of_arrays(call);
+  if (ranks == 0) return;
+  const bool gathers = call.collective == Collective::allgather;
+  if (parted.ints.take(call)) {
+    parted.counts = {0, parted.ints.counts.data(), nullptr};
+    parted.gather.displs = gathers ? parted.ints.displs.data() : nullptr;
+    parted.gather.displs_large = nullptr;
+    return;
+  }
+  std::vector<MPI_Count> counts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    counts.push_back(parted.counts.of(rank));
+    if (gathers) parted.own_displs.push_back(parted.gather.displ(rank));
+  }
+  parted.own_counts = std::move(counts);
+  parted.counts = {0, nullptr, parted.own_counts.data()};
+  parted.gather.displs = nullptr;
+  parted.gather.displs_large = gathers ? parted.own_displs.data() : nullptr;
+}
 
 Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& counts, MPI_Datatype datatype,
                          MPI_Op op, MPI_Comm comm, PartedCall& parted) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "mpi_quant/base/status.hpp"
@@ -40,7 +41,18 @@ struct GatherArguments {
   MPI_Aint displ(int rank) const { return displs != nullptr ? displs[rank] : displs_large[rank]; }
 };
 
-// What such a call has beside the arguments of an allreduce. It has to live as long as the Call.
+// The arrays of a call as MPI of version 3 takes them.
+struct IntArrays {
+  std::vector<int> counts, displs;
+  // Copies those of the call. False if a number, or sendcount, is too large. May throw std::bad_alloc.
+  bool take(const Call& call);
+};
+inline bool fits_int(MPI_Count n) {
+  return n >= std::numeric_limits<int>::min() && n <= std::numeric_limits<int>::max();
+}
+
+// What such a call has beside the arguments of an allreduce. It has to live as long as the Call, and the
+// arrays of the caller, too, unless keep_arrays() has copied them.
 struct PartedCall {
   PartCounts counts;          // in elements of the caller's type
   std::size_t each = 1;       // reals of such an element; ends, places and ranges count reals
@@ -56,9 +68,12 @@ struct PartedCall {
   // No codec can make this call, though MPI can: what is sent and received has different types, or a part
   // begins before recvbuf. A fact of this rank.
   bool is_unusual = false;
-  std::uint32_t hash = 0;                // of all counts; or the root
-  Status error;                          // why there is no such call: Call::count is then -1
-  std::vector<MPI_Count> reals_by_rank;  // the counts that MPI gets of a derived type
+  std::uint32_t hash = 0;  // of all counts; or the root
+  Status error;            // why there is no such call: Call::count is then -1
+  // Arrays that are not the caller's: counts in reals of a derived type, and copies.
+  std::vector<MPI_Count> own_counts;
+  std::vector<MPI_Aint> own_displs;
+  IntArrays ints;
 };
 
 // The calls with these arguments. Call::count becomes the sum of all counts. May throw std::bad_alloc.
@@ -76,7 +91,15 @@ Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, 
 Call reduce_call(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                  int root, MPI_Comm comm, PartedCall& parted);
 
-// MPI's own. Returns its code.
+// Makes copies of the caller's arrays for a call that goes on when the caller has got back. They are of type
+// int if they fit, for MPI of version 3. May throw std::bad_alloc.
+void keep_arrays(const Call& call, PartedCall& parted);
+
+// MPI's own call. Returns its code.
 int exact_parted(const Call& call);
+// The same on this communicator by a function of MPI that returns at once, and the name of that function. The
+// arrays of the call must stay until the request is over.
+Status start_exact_parted(const Call& call, MPI_Comm comm, MPI_Request& request);
+const char* starting_name(const Call& call);
 
 }  // namespace mq

@@ -7,14 +7,9 @@
 #if MPI_VERSION >= 4
 // Weak, because libraries with the same ABI but an older standard lack them.
 extern "C" {
-__attribute__((weak)) decltype(PMPI_Allreduce_c) PMPI_Allreduce_c;
-__attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
-__attribute__((weak)) decltype(PMPI_Reduce_scatter_c) PMPI_Reduce_scatter_c;
-__attribute__((weak)) decltype(PMPI_Reduce_scatter_block_c) PMPI_Reduce_scatter_block_c;
-__attribute__((weak)) decltype(PMPI_Allgather_c) PMPI_Allgather_c;
-__attribute__((weak)) decltype(PMPI_Allgatherv_c) PMPI_Allgatherv_c;
-__attribute__((weak)) decltype(PMPI_Bcast_c) PMPI_Bcast_c;
-__attribute__((weak)) decltype(PMPI_Reduce_c) PMPI_Reduce_c;
+#  define MQ_DECLARE(member, Name) __attribute__((weak)) decltype(PMPI_##Name##_c) PMPI_##Name##_c;
+MQ_REAL_MPI(MQ_DECLARE)
+#  undef MQ_DECLARE
 }
 #endif
 
@@ -53,23 +48,13 @@ const RealMpi& real_mpi() noexcept {
     const auto* stub = static_cast<const mpiq_stub*>(dlsym(RTLD_DEFAULT, "mpiq_stub_v1"));
     if (stub != nullptr && stub->version != MPIQ_STUB_VERSION) stub = nullptr;
     RealMpi r;
-    r.allreduce = real(stub, "PMPI_Allreduce", &PMPI_Allreduce);
-    r.iallreduce = real(stub, "PMPI_Iallreduce", &PMPI_Iallreduce);
-    r.reduce_scatter = real(stub, "PMPI_Reduce_scatter", &PMPI_Reduce_scatter);
-    r.reduce_scatter_block = real(stub, "PMPI_Reduce_scatter_block", &PMPI_Reduce_scatter_block);
-    r.allgather = real(stub, "PMPI_Allgather", &PMPI_Allgather);
-    r.allgatherv = real(stub, "PMPI_Allgatherv", &PMPI_Allgatherv);
-    r.bcast = real(stub, "PMPI_Bcast", &PMPI_Bcast);
-    r.reduce = real(stub, "PMPI_Reduce", &PMPI_Reduce);
+#define MQ_FIND(member, Name) r.member = real(stub, "PMPI_" #Name, &PMPI_##Name);
+    MQ_REAL_MPI(MQ_FIND)
+#undef MQ_FIND
 #if MPI_VERSION >= 4
-    r.allreduce_c = real(stub, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
-    r.iallreduce_c = real(stub, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
-    r.reduce_scatter_c = real(stub, "PMPI_Reduce_scatter_c", &PMPI_Reduce_scatter_c);
-    r.reduce_scatter_block_c = real(stub, "PMPI_Reduce_scatter_block_c", &PMPI_Reduce_scatter_block_c);
-    r.allgather_c = real(stub, "PMPI_Allgather_c", &PMPI_Allgather_c);
-    r.allgatherv_c = real(stub, "PMPI_Allgatherv_c", &PMPI_Allgatherv_c);
-    r.bcast_c = real(stub, "PMPI_Bcast_c", &PMPI_Bcast_c);
-    r.reduce_c = real(stub, "PMPI_Reduce_c", &PMPI_Reduce_c);
+#  define MQ_FIND(member, Name) r.member##_c = real(stub, "PMPI_" #  Name "_c", &PMPI_##Name##_c);
+    MQ_REAL_MPI(MQ_FIND)
+#  undef MQ_FIND
 #endif
     return r;
   }();

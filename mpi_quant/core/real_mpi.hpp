@@ -13,24 +13,32 @@ inline constexpr const char* kFamily = "openmpi";
 inline constexpr const char* kFamily = sizeof(MPI_Comm) == sizeof(int) ? "mpich" : "abi";
 #endif
 
+// The functions: the name of the member, and MPI's name.
+#define MQ_REAL_MPI(F)                            \
+  F(allreduce, Allreduce)                         \
+  F(iallreduce, Iallreduce)                       \
+  F(reduce_scatter, Reduce_scatter)               \
+  F(ireduce_scatter, Ireduce_scatter)             \
+  F(reduce_scatter_block, Reduce_scatter_block)   \
+  F(ireduce_scatter_block, Ireduce_scatter_block) \
+  F(allgather, Allgather)                         \
+  F(iallgather, Iallgather)                       \
+  F(allgatherv, Allgatherv)                       \
+  F(iallgatherv, Iallgatherv)                     \
+  F(bcast, Bcast)                                 \
+  F(ibcast, Ibcast)                               \
+  F(reduce, Reduce)                               \
+  F(ireduce, Ireduce)
+
+// From MPI 4 on each has a form with large counts, of the same name and "_c".
 struct RealMpi {
-  decltype(&PMPI_Allreduce) allreduce;
-  decltype(&PMPI_Iallreduce) iallreduce;
-  decltype(&PMPI_Reduce_scatter) reduce_scatter;
-  decltype(&PMPI_Reduce_scatter_block) reduce_scatter_block;
-  decltype(&PMPI_Allgather) allgather;
-  decltype(&PMPI_Allgatherv) allgatherv;
-  decltype(&PMPI_Bcast) bcast;
-  decltype(&PMPI_Reduce) reduce;
+#define MQ_MEMBER(member, Name) decltype(&PMPI_##Name) member;
+  MQ_REAL_MPI(MQ_MEMBER)
+#undef MQ_MEMBER
 #if MPI_VERSION >= 4
-  decltype(&PMPI_Allreduce_c) allreduce_c;
-  decltype(&PMPI_Iallreduce_c) iallreduce_c;
-  decltype(&PMPI_Reduce_scatter_c) reduce_scatter_c;
-  decltype(&PMPI_Reduce_scatter_block_c) reduce_scatter_block_c;
-  decltype(&PMPI_Allgather_c) allgather_c;
-  decltype(&PMPI_Allgatherv_c) allgatherv_c;
-  decltype(&PMPI_Bcast_c) bcast_c;
-  decltype(&PMPI_Reduce_c) reduce_c;
+#  define MQ_MEMBER(member, Name) decltype(&PMPI_##Name##_c) member##_c;
+  MQ_REAL_MPI(MQ_MEMBER)
+#  undef MQ_MEMBER
 #endif
 };
 

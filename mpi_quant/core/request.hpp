@@ -96,7 +96,9 @@ struct Program {
 struct Request {
   Call call;
   CallOptions options = {};
-  std::shared_ptr<const GroupCall> group = {};  // that of the call: a request outlives its arguments
+  // Those of the call, which outlives the arguments of its function. Null for a blocking call with parts.
+  std::shared_ptr<const GroupCall> group = {};
+  std::shared_ptr<const PartedCall> parted = {};
   bool is_blocking = true;
   // Null: the program called this library. Otherwise it called MPI: keys are known to this rank only, and if
   // ranks have different methods, MPI reduces.

@@ -20,7 +20,7 @@
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
-// single rank, or on an intercommunicator) has `reduction`. A call of another part of the library on a single
+// single rank, or on an intercommunicator) has `of_mpi`. A call of another part of the library on a single
 // rank is over when it is started.
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Request& r, const mq::Decided& decided, bool again)
@@ -37,8 +37,8 @@ struct MPIQ_Request_object {
   bool active = false;
   std::shared_ptr<mq::CommState> state;
   std::unique_ptr<mq::Startable> run;
-  MPI_Request reduction = MPI_REQUEST_NULL;
-  mq::Share share;  // of `reduction`
+  MPI_Request of_mpi = MPI_REQUEST_NULL;
+  mq::Share share;  // of `of_mpi`
   std::shared_ptr<const mq::KeptHandler>
       kept;  // of a communicator of one rank: nobody knows when it is freed
 };
@@ -52,17 +52,17 @@ std::size_t bytes_of(const Call& call) {
                                    : 0;
 }
 
-// The allreduce of a request. The request outlives it.
-class AllreduceRun final : public Startable {
+// The collective of a request. The request outlives it.
+class CollectiveRun final : public Startable {
  public:
   // The state's mutex must be held.
-  explicit AllreduceRun(const MPIQ_Request_object& request)
+  explicit CollectiveRun(const MPIQ_Request_object& request)
       : request_(request),
         bytes_(bytes_of(request.request.call)),
         owned_(request.persistent ? std::make_unique<Runs>(*request.state, RunningCall::Exact::here)
                                   : spare_runs(*request.state).take(*request.state, bytes_)),
         run_(owned_->of(request.decision)) {}
-  ~AllreduceRun() override {
+  ~CollectiveRun() override {
     const std::scoped_lock lock(request_.state->mutex);
     if (request_.persistent)
       owned_.reset();  // the program says when its memory goes
@@ -105,9 +105,9 @@ Handler handler_of(const MPIQ_Request_object& r) {
   return {MPI_COMM_SELF, r.state->orphan_handler};
 }
 
-// Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
-// agreement. So if there is no memory, that becomes the local error of a blocking call, which tells the
-// others.
+// Makes a request that is not active yet. It has no run if MPI alone makes the call. Every rank has to come
+// to the agreement. So if there is no memory, that becomes the local error of a blocking call, which tells
+// the others.
 Status make(const Request& request, bool persistent, OwnedRequest& made) {
   Result<Decided> decided = decide_requested(request);
   if (!decided.ok()) return decided.status();
@@ -130,7 +130,7 @@ Status make(const Request& request, bool persistent, OwnedRequest& made) {
       return {};
     }
     const std::scoped_lock lock(state->mutex);
-    made->run = std::make_unique<AllreduceRun>(*made);
+    made->run = std::make_unique<CollectiveRun>(*made);
   } catch (const std::bad_alloc&) {
     if (state == nullptr) return no_memory();
     return agree_and_run(*state, request, {}, no_memory()).status;
@@ -144,10 +144,13 @@ bool finds_device(const void* p) noexcept {
   return there.ok() && *there;
 }
 
+// Of a call with parts, a rank may have nothing in one of the buffers.
 void note_devices(MPIQ_Request_object& r) noexcept {
-  if (r.request.call.count <= 0) return;
-  r.input_on_device = r.request.call.sendbuf != MPI_IN_PLACE && finds_device(r.request.call.sendbuf);
-  r.output_on_device = finds_device(r.request.call.recvbuf);
+  const Call& call = r.request.call;
+  const bool is_in_place = call.sendbuf == MPI_IN_PLACE, has_input = call.input_range().n > 0;
+  r.input_on_device = has_input && !is_in_place && finds_device(call.sendbuf);
+  r.output_on_device =
+      (call.output_range().n > 0 || (has_input && is_in_place)) && finds_device(call.recvbuf);
 }
 
 // Checks that vectors that were in device memory are still there. Device memory that was freed, or is gone
@@ -177,7 +180,7 @@ Status sum_alone(const Call& call) {
   return {};
 }
 
-// Starts the reduction of a request without a state.
+// Starts the call of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (r.run != nullptr) {
     r.run->start({});
@@ -189,7 +192,7 @@ Status start_alone(MPIQ_Request_object& r) {
   const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
   r.share.begin();
-  Status started = start_exact(call, call.comm, r.reduction);
+  Status started = start_exact(call, call.comm, r.of_mpi);
   if (!started.ok()) (void)r.share.end();
   return started;
 }
@@ -240,7 +243,7 @@ Status collect(MPIQ_Request* request, Status tested = {}) {
 // The first agreement of a persistent call.
 Status rehearse(OwnedRequest& r) {
   const Turn turn(*r->state);
-  auto& run = static_cast<AllreduceRun&>(*r->run);
+  auto& run = static_cast<CollectiveRun&>(*r->run);
   {
     const std::scoped_lock lock(r->state->mutex);
     run.rehearse(turn.local_error());
@@ -257,7 +260,7 @@ Status rehearse(OwnedRequest& r) {
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =
-      r.reduction == MPI_REQUEST_NULL ? MPI_SUCCESS : PMPI_Test(&r.reduction, &flag, MPI_STATUS_IGNORE);
+      r.of_mpi == MPI_REQUEST_NULL ? MPI_SUCCESS : PMPI_Test(&r.of_mpi, &flag, MPI_STATUS_IGNORE);
   done = flag != 0 || code != MPI_SUCCESS;
   return mpi_status(code, "MPI_Test");
 }
@@ -280,12 +283,11 @@ int raise(const Handler& handler, const Status& status) {
   return handler.kept == nullptr ? raise(handler.comm, status) : handler.kept->raise(status);
 }
 
-Status iallreduce(const Request& wanted, MPIQ_Request* request) {
+Status start_once(const Request& wanted, const char* function, MPIQ_Request* request) {
   if (request == nullptr) {  // the other ranks wait for this one: it goes their way, with an error
-    const char* const name = wanted.call.group != nullptr ? wanted.call.group->function : "MPIQ_Iallreduce";
     MPIQ_Request own = MPIQ_REQUEST_NULL;
     Handler handler;
-    MQ_TRY(iallreduce(refused(wanted, name), &own));
+    MQ_TRY(start_once(refused(wanted, function), function, &own));
     return wait(&own, handler);
   }
   *request = MPIQ_REQUEST_NULL;
@@ -296,12 +298,10 @@ Status iallreduce(const Request& wanted, MPIQ_Request* request) {
   return {};
 }
 
-Status allreduce_init(const Request& wanted, MPIQ_Request* request) {
+Status make_persistent(const Request& wanted, const char* function, MPIQ_Request* request) {
   if (request == nullptr) {
     MPIQ_Request own = MPIQ_REQUEST_NULL;
-    const char* const name =
-        wanted.call.group != nullptr ? wanted.call.group->function : "MPIQ_Allreduce_init";
-    return allreduce_init(refused(wanted, name), &own);
+    return make_persistent(refused(wanted, function), function, &own);
   }
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;

@@ -14,7 +14,7 @@
 
 namespace mq {
 
-// What a request starts: an allreduce, or a reduction of another part of the library.
+// What a request starts: a collective, or a reduction of another part of the library.
 class Startable {
  public:
   virtual ~Startable() = default;
@@ -44,9 +44,11 @@ struct Handler {
 // Calls it, as raise() of errors.hpp.
 int raise(const Handler& handler, const Status& status);
 
-// The bodies of the MPIQ_ functions of the same names. Those of a request set `handler`.
-Status iallreduce(const Request& wanted, MPIQ_Request* request);
-Status allreduce_init(const Request& wanted, MPIQ_Request* request);
+// A call that does not block, and one that is started many times. function: whose error it is if `request` is
+// null.
+Status start_once(const Request& wanted, const char* function, MPIQ_Request* request);
+Status make_persistent(const Request& wanted, const char* function, MPIQ_Request* request);
+// The bodies of the MPIQ_ functions of the same names. They set `handler`.
 Status start(MPIQ_Request* request, Handler& handler);
 Status test(MPIQ_Request* request, int* flag, Handler& handler);
 Status wait(MPIQ_Request* request, Handler& handler);

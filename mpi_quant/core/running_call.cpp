@@ -74,7 +74,7 @@ Status RunningCall::step(bool& moved) {
   }
   if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
   if (stage_ == Stage::reducing) {
-    if (exact_sums_are_over())
+    if (exact_calls_are_over())
       finish(exact_error_.ok() ? divide_result(call_) : std::move(exact_error_), true);
     moved = moved || done();
   }
@@ -185,7 +185,7 @@ Status RunningCall::settle_parameters() {
 }
 
 // prepare() has reserved memory for the requests.
-Status RunningCall::start_exact_sums() {
+Status RunningCall::start_exact_calls() {
   const MPI_Comm comm = state_.channel.comm().handle();
   exact_requests_.clear();
   exact_error_ = {};
@@ -197,22 +197,23 @@ Status RunningCall::start_exact_sums() {
   return {};
 }
 
-// After an error of MPI nothing more can be asked about a sum. The others of a group still write into their
-// vectors, so the call goes on until they are over.
-bool RunningCall::exact_sums_are_over() {
+// After an error of MPI nothing more can be asked about a call. The others of a group still write into their
+// vectors, so the whole goes on until they are over.
+bool RunningCall::exact_calls_are_over() {
   for (MPI_Request& request : exact_requests_) {
     int flag = 1;
     const int code = PMPI_Test(&request, &flag, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && !flag) return false;
     if (code != MPI_SUCCESS) request = MPI_REQUEST_NULL;
-    if (code != MPI_SUCCESS && exact_error_.ok()) exact_error_ = mpi_status(code, "MPI_Iallreduce");
+    if (code != MPI_SUCCESS && exact_error_.ok())
+      exact_error_ = mpi_status(code, call_.parted == nullptr ? "MPI_Iallreduce" : starting_name(call_));
   }
   return true;
 }
 
 Status RunningCall::take_turn(bool& moved) {
   if (!state_.order.may_reduce(*position_)) return {};
-  MQ_TRY(start_exact_sums());
+  MQ_TRY(start_exact_calls());
   stage_ = Stage::reducing;
   position_->past_turn = true;
   moved = true;

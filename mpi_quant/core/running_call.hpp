@@ -22,6 +22,7 @@
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/answer.hpp"
 #include "mpi_quant/core/call_order.hpp"
+#include "mpi_quant/core/channel.hpp"
 #include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
@@ -132,8 +133,8 @@ class RunningCall final : public CallRun {
   Status enter(bool& moved);
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
-  Status start_exact_sums();
-  bool exact_sums_are_over();
+  Status start_exact_calls();
+  bool exact_calls_are_over();
   Status settle_parameters();
   void forget_unused_keys();
   void forget_unused_key(std::string_view name);
@@ -154,8 +155,9 @@ class RunningCall final : public CallRun {
   std::string gather_name_;  // of the residual, if nothing is added up
   Residuals::Entry* entry_ =
       nullptr;  // of decision_.key; from prepare() to release(). Null: the call has none
-  std::vector<Residuals::Entry*> entries_;  // in place of entry_, of a call of several vectors
-  std::vector<VectorPlace> places_;         // of a call of several vectors
+  std::vector<Residuals::Entry*> entries_;               // in place of entry_, of a call of several vectors
+  std::vector<VectorPlace> places_;                      // of a call of several vectors
+  std::shared_ptr<const Channel::PlannedCall> planned_;  // of reduction_
   Reduction reduction_;
   Signature signature_;
   Maxima maxima_;  // what this rank brings to the agreement

@@ -35,10 +35,11 @@ std::string_view word(Code code) {
   return "unknown error";
 }
 
-// The function of a call with parts, without the prefix.
-std::string_view parted_function(std::uint8_t form, bool is_nonblocking) {
+// The function with this form, without a prefix.
+std::string_view blocking_function(std::uint8_t form) {
   switch (form) {
-    case kGroupForm: return is_nonblocking ? "Iallreduce_group or MPIQ_Start" : "Allreduce_group";
+    case form_bits(Collective::allreduce, false): return "Allreduce";
+    case kGroupForm: return "Allreduce_group";
     case form_bits(Collective::reduce_scatter, false): return "Reduce_scatter_block";
     case form_bits(Collective::reduce_scatter, true): return "Reduce_scatter";
     case form_bits(Collective::allgather, false): return "Allgather";
@@ -55,16 +56,15 @@ bool is_rooted(std::uint8_t kind) {
 }
 
 std::string function_of(std::uint8_t kind) {
-  if (kind == (kGroupForm | kInit)) return "MPIQ_Allreduce_group_init";
-  if (const auto form = static_cast<std::uint8_t>(kind & ~kKindMask); form != 0)
-    return std::string((kind & kKindMask) == kIntercepted ? "MPI_" : "MPIQ_")
-        .append(parted_function(form, (kind & kKindMask) == kNonblocking));
-  switch (kind) {
-    case kIntercepted: return "MPI_Allreduce";
+  std::string name(blocking_function(static_cast<std::uint8_t>(kind & ~kKindMask)));
+  switch (kind & kKindMask) {
+    case kIntercepted: return "MPI_" + name;
     case kChosenNonblocking:
-    case kNonblocking: return "MPIQ_Iallreduce or MPIQ_Start";
-    case kInit: return "MPIQ_Allreduce_init";
-    default: return "MPIQ_Allreduce";
+    case kNonblocking:
+      name[0] = static_cast<char>(name[0] | ('a' - 'A'));
+      return "MPIQ_I" + name + " or MPIQ_Start";
+    case kInit: return "MPIQ_" + name + "_init";
+    default: return "MPIQ_" + name;
   }
 }
 

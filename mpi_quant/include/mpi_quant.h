@@ -14,8 +14,8 @@
  *     Allgather                MPIQ_Allgather, MPIQ_Allgatherv
  *     Broadcast                MPIQ_Bcast
  *     Reduction to a root      MPIQ_Reduce
- *     Requests                 MPIQ_Iallreduce, MPIQ_Allreduce_init, MPIQ_Start, MPIQ_Test, MPIQ_Wait,
- *                              MPIQ_Request_free
+ *     Requests                 MPIQ_Iallreduce, MPIQ_Allreduce_init, the same forms of the functions above,
+ *                              MPIQ_Start, MPIQ_Test, MPIQ_Wait, MPIQ_Request_free
  *     Policy and statistics    MPIQ_Comm_set_policy, MPIQ_Comm_get_stats, MPIQ_Wire_bound,
  *                              MPIQ_Get_version, MPIQ_PCONTROL
  *     Residuals                MPIQ_Residual_flush, _reset, _scale, _save, _restore, _list, _get, _put
@@ -102,14 +102,14 @@ extern "C" {
  * If two threads race, ranks may pair different calls. One of the two calls then fails on every rank.
  * MPIQ_Test, MPIQ_Wait and local functions may be called at any time.
  *
- * Communicators. The first call on a communicator waits for all ranks, also if it is MPIQ_Iallreduce or
- * MPIQ_Allreduce_init. Ranks that use several communicators for the first time must begin with them in the
- * same order. The first call makes a private communicator for the library's own messages. MPI has few of
- * them (MPICH about 2,000). If MPI has none left, the communicator stays without a private one until it is
- * freed, on all ranks. Then MPIQ_Allreduce is exact, or an error if a rank names a method or if the type is
- * a half type; so is MPIQ_Allreduce_group. MPI_Allreduce under the preload library is MPI's own.
- * MPIQ_Factors_allreduce sums dense matrices. Every other reduction of this library is an error.
- * MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM. The error handler of comm does not see MPI's error.
+ * Communicators. The first call on a communicator waits for all ranks, also if it is one of Requests. Ranks
+ * that use several communicators for the first time must begin with them in the same order. The first call
+ * makes a private communicator for the library's own messages. MPI has few of them (MPICH about 2,000). If
+ * MPI has none left, the communicator stays without a private one until it is freed, on all ranks. Then
+ * MPIQ_Allreduce is exact, or an error if a rank names a method or if the type is a half type; so is
+ * MPIQ_Allreduce_group. MPI_Allreduce under the preload library is MPI's own. MPIQ_Factors_allreduce sums
+ * dense matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is
+ * MPIQ_EXACT_NO_COMM. The error handler of comm does not see MPI's error.
  *
  * GPUs. The vectors of the functions from Allreduce to Requests, and the buffers of Residuals, may be in host
  * memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are
@@ -373,16 +373,22 @@ MPIQ_PUBLIC int MPIQ_Reduce(const void* sendbuf, void* recvbuf, MPI_Count count,
  *
  * A request is a call in flight, or a persistent call. At most one thread may use it at a time.
  * MPIQ_Iallreduce starts a call once. MPIQ_Allreduce_init prepares a call that MPIQ_Start starts many times.
- * MPIQ_Test or MPIQ_Wait completes both. Until then the program must not touch the buffers.
+ * MPIQ_Test or MPIQ_Wait completes both. Until then the program must not touch the buffers. The other
+ * collectives have functions of both kinds, too.
  *
- * Order. All ranks start their calls on a communicator in the same order, blocking and persistent calls
- * included. They may complete them in any order. Any number of calls may be in flight. A key belongs to one
- * call at a time: start the next call with the same key after MPIQ_Test or MPIQ_Wait has completed the one
- * before. Else the next call fails on all ranks.
+ * Arguments. The library copies arrays of counts and displacements, and reads info, before it returns: unlike
+ * those of MPI, they may change or be freed then. A datatype or an operation that the program has made must
+ * stay until the call is over, and that of a persistent call until MPIQ_Request_free.
  *
- * Progress. The library has no thread of its own. MPIQ_Start, MPIQ_Iallreduce, MPIQ_Test, MPIQ_Wait and
- * MPIQ_Allreduce advance all calls of the process, on all communicators. MPI's own functions advance none.
- * So a rank must not block in MPI for something that another rank does only after its MPIQ_Wait.
+ * Order. All ranks start their calls on a communicator in the same order, whichever functions make them. They
+ * may complete them in any order. Any number of calls may be in flight. A key belongs to one call at a time:
+ * start the next call with the same key after MPIQ_Test or MPIQ_Wait has completed the one before. Else the
+ * next call fails on all ranks.
+ *
+ * Progress. The library has no thread of its own. MPIQ_Start, MPIQ_Test, MPIQ_Wait and the collective
+ * functions of this library advance all calls of the process, on all communicators. MPI's own functions
+ * advance none. So a rank must not block in MPI for something that another rank does only after its
+ * MPIQ_Wait.
  *
  * Errors of a call are returned where it is completed, on all ranks.
  *
@@ -421,6 +427,68 @@ MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count co
 MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count,
                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                     MPIQ_Request* request);
+
+/* Like MPIQ_Reduce_scatter_block, MPIQ_Reduce_scatter, MPIQ_Allgather, MPIQ_Allgatherv, MPIQ_Bcast and
+ * MPIQ_Reduce, but return before the result is there. Collective.
+ *
+ *     IN   all but request   as in the function without "I"
+ *     OUT  request           the call in flight
+ *
+ * Compressed results, residuals and estimates are those of the blocking functions, bit for bit. If MPI makes
+ * the call, it is by its own non-blocking function, which may round differently. In place, what is undefined
+ * of a buffer is so from the start of the call on.
+ *
+ * Return errors of starting only, as MPIQ_Iallreduce. *request is then MPIQ_REQUEST_NULL. If MPI has no
+ * communicator left for the library, they are an error.
+ *
+ * Hint: start the gather of the next layer's parameters before the computation with those of this one, and
+ * the reduce-scatter of a gradient as soon as it is there. */
+MPIQ_PUBLIC int MPIQ_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                           MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Ireduce_scatter(const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
+                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                     MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Iallgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                MPI_Info info, MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Iallgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                 void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Ibcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                            MPI_Info info, MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Ireduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                             MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
+
+/* Prepare the calls of these functions to be made many times. Collective.
+ *
+ *     IN   all but request   as in the function without "_init"
+ *     OUT  request           inactive until MPIQ_Start; MPIQ_REQUEST_NULL if the function fails
+ *
+ * What is said of MPIQ_Allreduce_init holds: addresses, counts, displacements, root, method, key and memory
+ * are settled here. A start that the library compresses allocates nothing. Results are those of the functions
+ * that start a call once.
+ *
+ * Return an error on all ranks if their calls differ, or if one of them brings an unusable argument.
+ *
+ * Hint: for parameters and gradients that each rank keeps a part of, which are the same in every step. */
+MPIQ_PUBLIC int MPIQ_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                               MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
+                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                         MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Allgather_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                    void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                    MPI_Info info, MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Allgatherv_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                     void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                     MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Bcast_init(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                                MPI_Info info, MPIQ_Request* request);
+MPIQ_PUBLIC int MPIQ_Reduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                 MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
 
 /* Starts a persistent request and returns at once. All ranks must start it.
  *

@@ -1,6 +1,6 @@
-// unfinished WHO METHOD: a program that forgets to complete a request, and ends all the same: ranks that
-// complete theirs get the sum or an error, and say if it is wrong. WHO: all, or one (rank 0) forget theirs;
-// alone: rank 0 has started what nobody else has.
+// unfinished WHO METHOD [parts]: a program that forgets to complete a request, and ends all the same: ranks
+// that complete theirs get the sum or an error, and say if it is wrong. WHO: all, or one (rank 0) forget
+// theirs; alone: rank 0 has started what nobody else has. parts: each rank gets a part of the sum.
 
 #include <mpi.h>
 
@@ -19,14 +19,19 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   const std::string who = argc > 2 ? argv[1] : "", method = argc > 2 ? argv[2] : "";
+  const bool has_parts = argc > 3;
   constexpr MPI_Count kCount = 1 << 20;
-  std::vector<float> x(kCount, 1.0F), y(kCount);
+  const MPI_Count part = kCount / size;
+  std::vector<float> x(kCount, 1.0F), y(static_cast<std::size_t>(has_parts ? part : kCount));
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
   MPI_Info_set(info, "mpiq_method", method.c_str());
-  MPI_Info_set(info, "mpiq_matrix", "1024x1024");
+  if (!has_parts) MPI_Info_set(info, "mpiq_matrix", "1024x1024");
   MPI_Info_set(info, "mpiq_key", "key");
   const auto sum = [&](MPIQ_Request* request) {
+    if (has_parts)
+      return MPIQ_Ireduce_scatter_block(x.data(), y.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info,
+                                        request);
     return MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
   };
   MPIQ_Request request = MPIQ_REQUEST_NULL;

@@ -15,6 +15,7 @@
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/plan/plan.hpp"
 #include "mpi_quant/policy/policy.hpp"
+#include "tests/core/parted_requests.hpp"
 #include "tests/device/device_calls.hpp"
 
 namespace mq::test {
@@ -181,6 +182,49 @@ TEST_F(DeviceCalls, in_place_nonblocking_and_persistent) {
     EXPECT_TRUE(same_bits(receive.get(), expected)) << call;
   }
   ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+}
+
+TEST_F(DeviceCalls, parts_have_the_bits_of_the_host_in_every_memory_and_form) {
+  if (size == 1) return;
+  constexpr MPI_Count kPart = 3000;
+  const auto x = input<float>(static_cast<std::size_t>(kPart * size));
+  const std::vector<float> mine(x.begin(), x.begin() + kPart);
+  for (const bool gathers : {false, true})
+    for (const char* const method : {"onebit", "int8", "topk"}) {
+      const Info info{{"mpiq_method", method}, {"mpiq_key", "k"}};
+      // Three calls of the key.
+      const auto results = [&](Form form, bool in, bool out) {
+        Vector<float> send(gathers ? mine : x, in), receive(gathers ? x : mine, out);
+        MPIQ_Request request = MPIQ_REQUEST_NULL;
+        const auto call = [&](auto gather, auto scatter, auto... last) {
+          EXPECT_EQ(
+              gathers ? gather(send.data(), kPart, MPI_FLOAT, receive.data(), kPart, MPI_FLOAT, comm, info,
+                               last...)
+                      : scatter(send.data(), receive.data(), kPart, MPI_FLOAT, MPI_SUM, comm, info, last...),
+              MPI_SUCCESS);
+        };
+        if (form == Form::persistent) call(MPIQ_Allgather_init, MPIQ_Reduce_scatter_block_init, &request);
+        std::vector<std::vector<float>> all;
+        for (int turn = 0; turn < 3; ++turn) {
+          if (form == Form::blocking) call(MPIQ_Allgather, MPIQ_Reduce_scatter_block);
+          if (form == Form::once) call(MPIQ_Iallgather, MPIQ_Ireduce_scatter_block, &request);
+          if (form == Form::persistent) {
+            EXPECT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
+          }
+          EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+          all.push_back(receive.get());
+        }
+        if (form == Form::persistent) {
+          EXPECT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+        }
+        reset();
+        return all;
+      };
+      const auto expected = results(Form::blocking, false, false);
+      for (const Form form : {Form::blocking, Form::once, Form::persistent})
+        for (int turn = 0; turn < 4; ++turn)
+          EXPECT_EQ(results(form, on_device(turn), on_device(turn / 2)), expected) << method << " " << turn;
+    }
 }
 
 TEST_F(DeviceCalls, residuals_move_with_their_vectors_and_can_be_scaled_flushed_and_put) {
