@@ -69,9 +69,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
   const MpiAlgorithm chosen(method.algorithm);
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-  count_ = count;
-  type_ = mpi_type(element);
-  collective_.emplace(collective, count, type_, comm_);
+  collective_.emplace(collective, count, mpi_type(element), comm_);
   if (dense_ == Dense::direct && !all_agree(mpi_takes_gpu_memory(), comm_))
     unavailable_ = "this MPI library does not say that it takes addresses on a GPU";
   if (dense_ == Dense::nccl) {
@@ -81,8 +79,8 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
     else
       unavailable_ = made.status().text();
   }
-  if (form == Form::persistent && !compresses_ && !kHasPersistentSums)
-    unavailable_ = "this MPI library has no MPI_Allreduce_init: it is of MPI 4";
+  if (form == Form::persistent && !compresses_ && !kHasPersistentCalls)
+    unavailable_ = "this MPI library has no persistent collectives: they are of MPI 4";
   for (std::size_t i = 0; i < infos_.size() && compresses_; ++i) {
     PMPI_Info_create(&infos_[i]);
     PMPI_Info_set(infos_[i], "mpiq_method", mq::to_string(method.method).c_str());
@@ -112,15 +110,12 @@ int Call::operator()(const void* send, void* receive) const {
 int Call::start(const void* send, void* receive, std::size_t i) {
   MPIQ_Request& ours = requests_[i];
   MPI_Request& mpi = mpi_requests_[i];
-  if (form_ != Form::persistent)
-    return compresses_ ? MPIQ_Iallreduce(send, receive, count_, type_, MPI_SUM, comm_, infos_[i], &ours)
-                       : mpi_start_sum(send, receive, count_, type_, comm_, &mpi);
-  int error = MPI_SUCCESS;
-  if (compresses_ && ours == MPIQ_REQUEST_NULL)
-    error = MPIQ_Allreduce_init(send, receive, count_, type_, MPI_SUM, comm_, infos_[i], &ours);
-  if (!compresses_ && mpi == MPI_REQUEST_NULL)
-    error = mpi_prepare_sum(send, receive, count_, type_, comm_, &mpi);
-  if (error != MPI_SUCCESS) return error;
+  const bool is_prepared = compresses_ ? ours != MPIQ_REQUEST_NULL : mpi != MPI_REQUEST_NULL;
+  if (!is_prepared) {
+    const int error = compresses_ ? collective_->ours(send, receive, infos_[i], form_, &ours)
+                                  : collective_->mpi(send, receive, form_, &mpi);
+    if (error != MPI_SUCCESS || form_ != Form::persistent) return error;
+  }
   return compresses_ ? MPIQ_Start(&ours) : MPI_Start(&mpi);
 }
 

@@ -36,7 +36,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
-  // A sum that does not block, of vectors on the host. Call i of the window has residuals of its own. test()
+  // A call that does not block, of vectors on the host. Call i of the window has residuals of its own. test()
   // says whether it is over; wait() follows in any case. A persistent call is prepared by its first start(),
   // and keeps these vectors. MPI error codes.
   int start(const void* send, void* receive, std::size_t i = 0);
@@ -65,8 +65,6 @@ class Call {
   std::vector<MPI_Info> infos_;  // by call of the window
   Form form_;
   std::optional<CollectiveCall> collective_;
-  MPI_Count count_ = 0;
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;
   std::vector<MPI_Request> mpi_requests_;
   std::vector<MPIQ_Request> requests_;
 };

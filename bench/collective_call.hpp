@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "bench/form.hpp"
 #include "bench/parts.hpp"
 #include "mpi_quant.h"
 
@@ -23,16 +24,8 @@ using MpiDisplacement = int;
 // what an unmodified program gets.
 int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
 
-// Starts MPI_Iallreduce, as mpi_sum() makes MPI_Allreduce.
-int mpi_start_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
-                  MPI_Request* request);
-
-// Prepares a sum that MPI_Start starts. MPI_ERR_UNSUPPORTED_OPERATION where MPI has none
-// (kHasPersistentSums).
-int mpi_prepare_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
-                    MPI_Request* request);
-// From MPI 4 on.
-inline constexpr bool kHasPersistentSums = MPI_VERSION >= 4;
+// Whether MPI has persistent collectives: from MPI 4 on.
+inline constexpr bool kHasPersistentCalls = MPI_VERSION >= 4;
 
 class CollectiveCall {
  public:
@@ -42,9 +35,12 @@ class CollectiveCall {
   // Of this rank.
   const Part& input() const { return input_; }
   const Part& output() const { return output_; }
-  // Both take MPI_IN_PLACE and return an MPI error code. A broadcast is in place: `send` is not looked at.
-  int mpi(const void* send, void* receive) const;
-  int ours(const void* send, void* receive, MPI_Info info) const;
+  // Both make the call or, by another form with a request, start or prepare it. They take MPI_IN_PLACE and
+  // return an MPI error code: MPI_ERR_UNSUPPORTED_OPERATION where MPI has no persistent calls. A broadcast is
+  // in place: `send` is not looked at.
+  int mpi(const void* send, void* receive, Form form = Form::blocking, MPI_Request* request = nullptr) const;
+  int ours(const void* send, void* receive, MPI_Info info, Form form = Form::blocking,
+           MPIQ_Request* request = nullptr) const;
 
  private:
   const void* brought(const void* send, const void* receive) const;

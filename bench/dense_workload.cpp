@@ -100,10 +100,13 @@ class DenseWorkload final : public Workload {
     send_ = all_.in.place((turn * all_.steps() + repetition % all_.steps()) % all_.in.slots());
     receive_ = all_.out.place(slot_);
     if (all_.options.in_place) {
-      if (all_.gpu)
-        all_.gpu->within(receive_ + input_at_, send_, input_bytes_);
-      else
-        std::memcpy(receive_ + input_at_, send_, input_bytes_);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(all_.options.window); ++i) {
+        std::byte* const at = static_cast<std::byte*>(receive(i)) + input_at_;
+        if (all_.gpu)
+          all_.gpu->within(at, send_, input_bytes_);
+        else
+          std::memcpy(at, send_, input_bytes_);
+      }
       send_ = MPI_IN_PLACE;
     }
     // Writes to every line of a memory larger than the caches, so that nothing else stays in them.
@@ -208,7 +211,7 @@ class OverlapVariant final : public DenseVariant {
   Work& work_;
 };
 
-// Starts the sums of a window, all of the same vector, and then completes them in the same order. The
+// Starts the calls of a window, all of the same vector, and then completes them in the same order. The
 // errors of a row are those of the first result. All results are searched for wrong elements, and are
 // compared between ranks.
 class WindowVariant final : public DenseVariant {

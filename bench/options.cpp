@@ -59,7 +59,6 @@ Status check_form(const Options& o) {
     if (!m.algorithm.empty())
       return usage("--form", fmt::format("{}: MPI's algorithms of such calls have other names", m.text));
   if (o.window == 1) return {};
-  if (o.in_place) return usage("--window", "all calls sum the same vector: not with --in-place");
   if (!o.arrivals.empty())
     return usage("--window", "times would not count from the last arrival: not with --arrival");
   if (o.energy_s > 0) return usage("--window", "energy is that of single calls: not with --energy");

@@ -18,17 +18,13 @@ namespace {
 constexpr double kMicro = 1e6;
 
 // The collective as programs of the OSU Micro-Benchmarks call it. They have none of sparse vectors.
-const char* osu_name(const Options& o) {
+std::string osu_name(const Options& o) {
   if (o.sparse) return "Sparse Allreduce";
-  if (o.form == Form::persistent) return "MPI Persistent Allreduce";
-  if (o.form == Form::nonblocking || !o.overlap.empty()) return "MPI Non-blocking Allreduce";
-  switch (o.collective) {
-    case mq::Collective::reduce_scatter: return "MPI Reduce_scatter";
-    case mq::Collective::allgather: return "MPI Allgather";
-    case mq::Collective::bcast: return "MPI Bcast";
-    case mq::Collective::reduce: return "MPI Reduce";
-    default: return "MPI Allreduce";
-  }
+  const char* const form = o.form == Form::persistent                          ? "Persistent "
+                           : o.form == Form::nonblocking || !o.overlap.empty() ? "Non-blocking "
+                                                                               : "";
+  const std::string_view word = name(o.collective);
+  return fmt::format("MPI {}{}{}", form, static_cast<char>(word[0] - 'a' + 'A'), word.substr(1));
 }
 
 // Whether the row is a timing of a right result.

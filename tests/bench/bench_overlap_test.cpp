@@ -81,7 +81,6 @@ TEST(Form, usage_errors_exit_with_two_and_name_the_word) {
       {{"--form", "nonblocking", "--memory", "cuda"}, "--memory cuda"},
       {{"--form", "nonblocking", "--methods", "mpi,mpi/ring"}, "mpi/ring"},
       {{"--form", "persistent"}, "--buffers warm"},
-      {{"--form", "nonblocking", "--window", "2", "--in-place"}, "--in-place"},
       {{"--form", "nonblocking", "--window", "2", "--arrival", "one:50"}, "--arrival"},
       {{"--form", "nonblocking", "--window", "2", "--energy", "1"}, "--energy"}};
   for (auto [words, named] : cases) {
@@ -97,7 +96,9 @@ TEST(Form, is_a_condition_of_the_measurement) {
       {"allreduce"},
       {"allreduce", "--form", "nonblocking"},
       {"allreduce", "--form", "nonblocking", "--window", "8"},
-      {"allreduce", "--form", "persistent", "--buffers", "warm", "--window", "8"}};
+      {"allreduce", "--form", "persistent", "--buffers", "warm", "--window", "8"},
+      {"bcast", "--form", "nonblocking"},
+      {"bcast", "--form", "nonblocking", "--window", "8"}};
   std::vector<std::string> keys;
   for (const auto& words : all) {
     const Options o = parse(words).options;
