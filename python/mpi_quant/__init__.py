@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpi_quant import plots, preload, results
     from mpi_quant._call import Request, allreduce, iallreduce, options
     from mpi_quant._library import Error
-    from mpi_quant._parts import allgather, reduce_scatter
+    from mpi_quant._parts import allgather, iallgather, ireduce_scatter, reduce_scatter
     from mpi_quant._residuals import Residuals, residuals
     from mpi_quant._roots import bcast, reduce
     from mpi_quant._several import allreduce_group, iallreduce_group
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 # Where each public name is. A module is imported when one of its names is used.
 _PLACES = {
     "Error": "_library", "Request": "_call", "Residuals": "_residuals", "Stats": "_state", "allgather": "_parts", "allreduce": "_call",
-    "allreduce_group": "_several", "iallreduce_group": "_several",
+    "allreduce_group": "_several", "iallreduce_group": "_several", "iallgather": "_parts", "ireduce_scatter": "_parts",
     "bcast": "_roots", "iallreduce": "_call", "library_info": "_state", "options": "_call", "reduce": "_roots", "reduce_scatter": "_parts", "residuals": "_residuals", "set_policy": "_state",
     "sparse_allreduce": "_sparse", "sparse_sum": "_sparse", "sparse_union": "_sparse", "stats": "_state", "wire_bound": "_state",
 }
 _MODULES = ("jax", "plots", "preload", "results", "torch")
 
 __all__ = [
-    "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "allreduce_group", "bcast", "iallreduce", "iallreduce_group",
-    "library_info", "options", "plots", "preload", "reduce", "reduce_scatter", "residuals",
+    "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "allreduce_group", "bcast", "iallgather", "iallreduce", "iallreduce_group",
+    "ireduce_scatter", "library_info", "options", "plots", "preload", "reduce", "reduce_scatter", "residuals",
     "results", "set_policy", "sparse_allreduce", "sparse_sum", "sparse_union", "stats", "wire_bound",
 ]
 

@@ -196,8 +196,8 @@ def allreduce_by(words: Callable[[], Words], x: Any, out: Any, comm: Any) -> Any
 
 
 class Request:
-    """A sum in flight, from iallreduce, or those of iallreduce_group. No array of the call may be touched until test() is True or
-    wait() returns."""
+    """A call in flight, from iallreduce, ireduce_scatter, iallgather or iallreduce_group. No array of the call may be touched until
+    test() is True or wait() returns."""
 
     def __init__(self, prepared: Prepared, function: Any) -> None:
         """Starts the call by a function of the library."""
@@ -210,7 +210,7 @@ class Request:
                 _in_flight.discard(self)
 
     def test(self) -> bool:
-        """True if the sum is there. Does what can be done now, and does not wait. Raises the call's Error."""
+        """True if the result is there. Does what can be done now, and does not wait. Raises the call's Error."""
         if self._handle.value is None:
             return True
         flag = ctypes.c_int(0)
@@ -218,7 +218,7 @@ class Request:
         return bool(flag.value)
 
     def wait(self, sleep: float | None = None) -> Any:
-        """The sum, or the list of sums. Raises the call's Error.
+        """The result, as the blocking function returns it. Raises the call's Error.
 
         sleep: seconds between two tests, such as 50e-6. Then waiting leaves the core to others. None: MPI waits, which reacts
         fastest and keeps the core busy.

@@ -166,13 +166,15 @@ def declare(functions: ctypes.CDLL, handle: Handle) -> None:
     """Types of arguments, without which ctypes would pass pointers as 32-bit numbers."""
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
+    gather = [pointer, count, handle, pointer, count, handle, handle, handle]
     group = [integer, pointer, pointer, pointer, pointer, handle, handle, handle, handle]
     for name, arguments in {
             "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Ireduce_scatter_block": [*call, pointer], "Allgather": gather, "Iallgather": [*gather, pointer],
             "Allreduce_group": group, "Iallreduce_group": [*group, pointer],
             "Bcast": [pointer, count, handle, integer, handle, handle],
             "Reduce": [pointer, pointer, count, handle, handle, integer, handle, handle],
-            "Allgather": [pointer, count, handle, pointer, count, handle, handle, handle], "Test": [pointer, pointer], "Wait": [pointer],
+            "Test": [pointer, pointer], "Wait": [pointer],
             "Comm_set_policy": [handle, text], "Comm_get_stats": [handle, pointer], "Wire_bound": [text, count, handle, pointer],
             "Residual_flush": [pointer, count, handle, handle, text], "Residual_reset": [handle, text],
             "Residual_scale": [handle, text, ctypes.c_double], "Residual_list": [handle, integer, pointer, pointer],

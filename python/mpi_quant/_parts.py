@@ -3,53 +3,58 @@ from collections.abc import Callable
 from typing import Any
 
 from mpi_quant import _arrays
-from mpi_quant._call import Words, telling, with_info, words_of
+from mpi_quant._call import Prepared, Request, Words, telling, with_info, words_of
 from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
-class _Parts:
-    """A call on a whole vector and a part of it, along the first dimension."""
+class _Parts(Prepared):
+    """A call on a whole vector and a part of it, along the first dimension. gathers: out is the whole one. words: makes those of the info."""
 
-    def __init__(self, comm: Any, whole: bool) -> None:
+    def __init__(self, x: Any, out: Any, comm: Any, gathers: bool, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
-        self._comm, self._whole = communicator(comm), whole
-        self._words: Words = {}
-        self._handle, self._sum, self._functions = handle_of(self._comm), handle_of(MPI.SUM), library().functions
-
-    def out(self, x: Any, out: Any, words: Callable[[], Words]) -> tuple[Any, _arrays.Vector, _arrays.Vector]:
-        """out, and x and out as C sees them. words: makes those of the info."""
-        ranks, whole = self._comm.Get_size(), self._whole
+        own = communicator(comm)
+        self._gathers, self._comm, self._sum = gathers, handle_of(own), handle_of(MPI.SUM)
+        self._finish: Any = lambda result: _arrays.for_user(x, out, result)
+        ranks = own.Get_size()
         with telling(self._refuse):
             source = _arrays.vector(x, "x")
-            if not source.shape or not whole and source.shape[0] % ranks:
+            if not source.shape or not gathers and source.shape[0] % ranks:
                 raise TypeError(f"x has shape {source.shape}: its first size must be a multiple of {ranks}, the number of ranks")
-            first = source.shape[0] * ranks if whole else source.shape[0] // ranks
+            first = source.shape[0] * ranks if gathers else source.shape[0] // ranks
             shape = (first, *source.shape[1:])
-            out = _arrays.empty_like(x, "x", shape) if out is None else out
-            target = _arrays.vector(out, "out", writable=True)
+            self._out = _arrays.empty_like(x, "x", shape) if out is None else out
+            target = _arrays.vector(self._out, "out", writable=True)
             if (target.element, target.shape) != (source.element, shape):
                 raise TypeError(f"x has shape {source.shape} of {source.element}, so out needs {shape} of it, not {target.shape} of {target.element}")
-            own = target.address + self._comm.Get_rank() * source.bytes  # of allgather in place
-            if _arrays.overlap(source, target) and not (whole and source.address == own):
-                raise TypeError("x and out overlap: give an array of its own" + (", or this rank's part of out as x" if whole else ""))
-            made = words()
+            in_place = _arrays.overlap(source, target)
+            if in_place and not (gathers and source.address == target.address + own.Get_rank() * source.bytes):
+                raise TypeError("x and out overlap: give an array of its own" + (", or this rank's part of out as x" if gathers else ""))
+            self._words = words()
             stream = source.stream if source.stream is not None else target.stream
-            self._words = made if stream is None else {**made, "stream": hex(stream)}
-        return out, source, target
+            if stream is not None:
+                self._words["stream"] = hex(stream)
+            self._send, self._receive = int(MPI.IN_PLACE) if in_place else source.address, target.address
+            self._count, self._element = (source if gathers else target).count, source.element
+            self.keep = source.owner, target.owner
 
-    def run(self, send: int | None, receive: int | None, count: int, element: str) -> int:
-        """An error code. `count`: elements of a part."""
+    def run(self, function: Any, *after: Any) -> int:
         with telling(self._refuse) as ranks:
-            return self._call(ranks.meet, self._words, send, receive, count, element)
+            return with_info(self._words, lambda info: ranks.meet(
+                function, *self._arguments(self._send, self._receive, self._count, datatype(self._element)), self._comm, info, *after))
+
+    def result(self) -> Any:
+        if self._finish is not None:
+            self._out, self._finish = self._finish(self._out), None
+        return self._out
 
     def _refuse(self) -> None:
-        self._call(lambda function, *arguments: int(function(*arguments)), {}, None, None, -1, "f32")
+        functions = library().functions
+        function = functions.MPIQ_Allgather if self._gathers else functions.MPIQ_Reduce_scatter_block
+        with_info({}, lambda info: function(*self._arguments(None, None, -1, datatype("f32")), self._comm, info))
 
-    def _call(self, meet: Callable[..., int], words: Words, send: int | None, receive: int | None, count: int, element: str) -> int:
-        kind = datatype(element)
-        if self._whole:
-            return with_info(words, lambda info: meet(self._functions.MPIQ_Allgather, send, count, kind, receive, count, kind, self._handle, info))
-        return with_info(words, lambda info: meet(self._functions.MPIQ_Reduce_scatter_block, send, receive, count, kind, self._sum, self._handle, info))
+    def _arguments(self, send: int | None, receive: int | None, count: int, kind: int) -> tuple[int | None, ...]:
+        """Those before the communicator. `count`: elements of a part."""
+        return (send, count, kind, receive, count, kind) if self._gathers else (send, receive, count, kind, self._sum)
 
 
 def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
@@ -60,10 +65,16 @@ def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | N
     out: of the part's shape, apart from x; None: a new array. The other arguments, and errors, are those of allreduce.
     key: each rank keeps a residual of the whole vector.
     """
-    call = _Parts(comm, whole=False)
-    result, source, target = call.out(x, out, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
-    check(call.run(source.address, target.address, target.count, target.element))
-    return _arrays.for_user(x, out, result)
+    call = _Parts(x, out, comm, False, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
+    check(call.run(library().functions.MPIQ_Reduce_scatter_block))
+    return call.result()
+
+
+def ireduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+                    key: str | None = None, seed: int | None = None, op: str = "sum") -> Request:
+    """Like reduce_scatter, but returns before the part is there. What iallreduce says of requests holds."""
+    call = _Parts(x, out, comm, False, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
+    return Request(call, library().functions.MPIQ_Ireduce_scatter_block)
 
 
 def allgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
@@ -75,9 +86,13 @@ def allgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     key: what is left out of x is added to it in the next call. That is right for differences, and wrong for values such as weights.
     With method="int4 memory=ef21" it is right for weights: all ranks keep an estimate of out, and x's difference from it is sent.
     """
-    from mpi4py import MPI
-    call = _Parts(comm, whole=True)
-    result, source, target = call.out(x, out, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed))
-    in_place = _arrays.overlap(source, target)
-    check(call.run(int(MPI.IN_PLACE) if in_place else source.address, target.address, source.count, source.element))
-    return _arrays.for_user(x, out, result)
+    call = _Parts(x, out, comm, True, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    check(call.run(library().functions.MPIQ_Allgather))
+    return call.result()
+
+
+def iallgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+               key: str | None = None, seed: int | None = None) -> Request:
+    """Like allgather, but returns before the parts are there. What iallreduce says of requests holds."""
+    call = _Parts(x, out, comm, True, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    return Request(call, library().functions.MPIQ_Iallgather)

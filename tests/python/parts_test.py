@@ -1,4 +1,4 @@
-"""mpi_quant.reduce_scatter and allgather: on 1 to 3 ranks."""
+"""mpi_quant.reduce_scatter and allgather, ireduce_scatter and iallgather: on 1 to 3 ranks."""
 import unittest
 
 import numpy as np
@@ -83,6 +83,42 @@ class Allgather(OnAllRanks):
     def test_an_array_that_cannot_be_used_is_an_error_of_all_ranks(self):
         with self.assertRaisesRegex(*((TypeError, "int64") if WORLD.rank == 0 else (mq.Error, "rank 0|count"))):
             mq.allgather(np.ones(PART, np.int64) if WORLD.rank == 0 else vector(PART), method="bf16")
+
+
+class Requests(OnAllRanks):
+    def test_parts_in_flight_have_the_bits_of_the_blocking_calls(self):
+        def about_same(a, b):  # MPI's two forms may round differently
+            self.assertLess(relative_error(a, b), 1e-6)
+
+        for method in (None, "bf16", "int8"):
+            same = about_same if method is None else np.testing.assert_array_equal
+            part, whole = mq.reduce_scatter(vector(COUNT), method=method), mq.allgather(vector(PART), method=method)
+            requests = [mq.ireduce_scatter(vector(COUNT), method=method), mq.iallgather(vector(PART), method=method)]
+            out = np.zeros(COUNT, np.float32)
+            own(out)[:] = vector(PART)
+            in_place = mq.iallgather(own(out), out, method=method)
+            mean = mq.ireduce_scatter(vector(COUNT), method=method, op="avg")
+            self.assertIs(in_place.wait(), out)
+            np.testing.assert_array_equal(requests[1].wait(sleep=50e-6), whole)
+            np.testing.assert_array_equal(out, whole)
+            same(mean.wait(), part / np.float32(WORLD.size))
+            same(requests[0].wait(), part)
+            self.assertEqual(len(mq._call._in_flight), 0)
+
+    @compresses
+    def test_a_key_goes_on_from_form_to_form(self):
+        results = [mq.ireduce_scatter(vector(COUNT), method="onebit", key="form").wait() for _ in range(2)]
+        results.append(mq.reduce_scatter(vector(COUNT), method="onebit", key="form"))
+        for result in results:
+            np.testing.assert_array_equal(mq.reduce_scatter(vector(COUNT), method="onebit", key="blocking"), result)
+        mq.residuals().reset()
+
+    @compresses
+    def test_what_one_rank_cannot_start_is_an_error_of_all_ranks(self):
+        for start, length in ((mq.ireduce_scatter, COUNT), (mq.iallgather, PART)):
+            x = np.ones(length, np.int64) if WORLD.rank == 0 else vector(length)
+            with self.assertRaisesRegex(*((TypeError, "int64") if WORLD.rank == 0 else (mq.Error, "rank 0|count"))):
+                start(x, method="bf16").wait()
 
 
 if __name__ == "__main__":
