@@ -8,9 +8,9 @@ import contextlib
 import importlib.util
 import io
 import os
-import re
 import sys
 
+from help_manual import section
 from page_manual import escaped
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "python"))
@@ -29,35 +29,6 @@ def help_of(command):
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         mpiq.main([*command, "--help"])
     return out.getvalue()
-
-
-def tagged(lines):
-    """Options and their texts as tagged paragraphs. An option stands two columns in, its text in a column of its own or in the next
-    lines."""
-    out = []
-    for line in lines:
-        match = re.match(r"  (\S.*?)(?:  +(\S.*))?$", line)
-        if match:
-            out += [".TP", "\\fB" + escaped(match[1]) + "\\fR", *([escaped(match[2])] if match[2] else [])]
-        elif line.strip():
-            out.append(escaped(line.strip()))
-    return out
-
-
-def section(text):
-    """A help text: its usage, paragraphs, and groups that begin with a name and a colon."""
-    out = []
-    for block in re.split(r"\n\n+", text.strip("\n")):
-        first, *rest = block.split("\n")
-        if first.startswith("usage: "):
-            out += [".PP", ".nf", *map(escaped, [first.removeprefix("usage: "), *(line.removeprefix(" " * 7) for line in rest)]), ".fi"]
-        elif re.fullmatch(r"[a-z][\w ,]*:", first) and rest and all(line.startswith("  ") for line in rest):
-            out += [".PP", "\\fI" + escaped(first.removesuffix(":")) + "\\fR", *tagged(rest)]
-        elif any(line.startswith("  ") for line in rest):
-            out += [".PP", ".nf", *map(escaped, block.split("\n")), ".fi"]
-        else:
-            out += [".PP", *(escaped(line.strip()) for line in block.split("\n"))]
-    return out
 
 
 def page(version):

@@ -322,7 +322,7 @@ SKIPPING_PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(skipping NONE)
 enable_testing()
 include(%s/tests/needs.cmake)
-mpiq_needs(pages unit "the pages" doxygen help2man)
+mpiq_needs(pages unit "the pages" doxygen tcl)
 add_test(NAME partly COMMAND sh -c "echo 'one of its cases needs nosuch: apt-get install nosuch'")
 add_test(NAME whole COMMAND sh -c "echo '${WORD} needs no package: no command'")
 add_test(NAME matched COMMAND sh -c "echo as expected; exit 1")
@@ -348,7 +348,7 @@ class Skipped(InTemporaryFolder):
     def test_the_list_stands_before_the_summary_which_is_the_end(self):
         output = self.ctest()
         listed, summary = output.split("100% tests passed, 0 tests failed out of 4")
-        self.assertTrue(listed.endswith("Skipped, until you run scripts/setup check:\n  the pages needs doxygen and help2man\n"
+        self.assertTrue(listed.endswith("Skipped, until you run scripts/setup check:\n  the pages needs doxygen and tcl\n"
                                         "Skipped, until you run apt-get install nosuch:\n  one of its cases needs nosuch\n\n"), listed)
         self.assertTrue(summary.endswith("- pages (Skipped)\n"), summary)
 
