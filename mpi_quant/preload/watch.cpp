@@ -108,6 +108,7 @@ Cores cores_of_rank(double elapsed_s) {
 
 RankInfo info_of_rank() {
   RankInfo info;
+  (void)gethostname(info.host.data(), info.host.size() - 1);  // the last byte stays zero
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
     info.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -186,6 +187,14 @@ std::uint64_t Report::unfinished_requests() const {
   return out;
 }
 
+std::vector<std::string> Report::nodes() const {
+  std::vector<std::string> out;
+  std::set<std::string_view> seen;
+  for (const RankInfo& rank : rank_info)
+    if (rank.host[0] != '\0' && seen.insert(rank.host.data()).second) out.emplace_back(rank.host.data());
+  return out;
+}
+
 UnknownCommands Report::unknown_commands() const {
   UnknownCommands out;
   for (const RankInfo& rank : rank_info) {
@@ -235,6 +244,7 @@ std::string to_json(const Report& report, const std::string& advice, const std::
       .text("command", info.command)
       .number("elapsed_s", info.elapsed_s)
       .value("ranks", std::to_string(info.ranks))
+      .value("nodes", array_of(report.nodes(), [](const std::string& s) { return json_quote(s); }))
       .count("lossy_results", report.lossy_calls())
       .value("reasons", counts_json<Reason>(report.calls()))
       .value("classes", array_of(report.classes, class_json))

@@ -29,12 +29,13 @@ struct RunInfo {
   std::vector<ChoiceSummary> choices = {};  // of auto, on rank 0
 };
 
-// Memory of one rank; 0 where a value is not known.
+// What else is known of one rank; 0 or "" where a value is not known.
 struct RankInfo {
   std::uint64_t peak_rss_bytes = 0;                     // of the process
   std::uint64_t scratch_bytes = 0, residual_bytes = 0;  // of this library
   std::uint64_t unfinished_requests = 0;                // still open when MPI_Finalize was called
   UnknownCommands unknown_commands = {};
+  std::array<char, 65> host{};  // its node, with a zero at the end
 };
 
 // A class or a call site, merged over the ranks that have calls of it.
@@ -64,6 +65,7 @@ struct Report {
   std::uint64_t lossy_calls() const;                  // results delivered to the program that were lossy
   RankInfo largest() const;                           // each number may come from another rank
   std::uint64_t unfinished_requests() const;
+  std::vector<std::string> nodes() const;  // where the ranks ran, each once, in the order of the ranks
   // of all ranks; the first text is that of the lowest rank that has one
   UnknownCommands unknown_commands() const;
 };

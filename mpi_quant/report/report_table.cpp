@@ -155,7 +155,19 @@ void fill(const Items& items, const Row& row, const Rest& rest_row) {
   rest_row(std::to_string(items.size() - shown), std::to_string(calls), seconds);
 }
 
-std::string head_text(const RunInfo& info) {
+// Example: "2: a, b". Of many nodes the first and the last: "64: node001 to node064".
+std::string nodes_text(const std::vector<std::string>& nodes) {
+  constexpr std::size_t kMostNamed = 8;
+  const std::string names = nodes.size() > kMostNamed
+                                ? printable(nodes.front()) + " to " + printable(nodes.back())
+                                : joined(
+                                      nodes, [](const std::string& node) { return printable(node); }, ", ");
+  return std::to_string(nodes.size()) + ": " + names;
+}
+
+std::string head_text(const Report& report) {
+  const RunInfo& info = report.info;
+  const std::vector<std::string> nodes = report.nodes();
   std::string mode = printable(info.mode);
   if (info.mode == "explain")
     mode += ": nothing was changed; this is what the policy would do";
@@ -164,7 +176,8 @@ std::string head_text(const RunInfo& info) {
   const std::string gpu = info.gpu.empty() ? "" : "  GPU      " + printable(info.gpu) + "\n";
   return "mpi_quant " + printable(info.version) +
          ": what became of the program's calls of MPI_Allreduce and other collectives\n\n" + "  command  " +
-         printable(info.command) + "\n  ranks    " + std::to_string(info.ranks) + "\n  elapsed  " +
+         printable(info.command) + "\n  ranks    " + std::to_string(info.ranks) +
+         (nodes.empty() ? "" : "\n  nodes    " + nodes_text(nodes)) + "\n  elapsed  " +
          fixed(info.elapsed_s, info.elapsed_s < 10 ? 3 : 1) + " s\n  MPI      " + printable(info.mpi) +
          "\n  policy   " + (info.policy.empty() ? "none" : printable(info.policy)) + "\n  mode     " + mode +
          "\n" + gpu;
@@ -344,7 +357,7 @@ std::string warnings_text(const Report& report) {
 }  // namespace
 
 std::string to_table(const Report& report) {
-  std::string out = head_text(report.info);
+  std::string out = head_text(report);
   if (report.classes.empty())
     out += "\nThe program made no calls that this library saw.\n";
   else

@@ -3,6 +3,7 @@ are the program of control.c and the library of other_version.c."""
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,10 @@ class Reports(unittest.TestCase):
         report = self.report("--policy", ": onebit", app, "spawn", app, ranks=1)
         self.assertEqual(report["reasons"].get("foreign"), 1)
         self.assertEqual(report["lossy_results"], 0)
+
+    def test_the_report_names_the_nodes(self):
+        reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
+        self.assertEqual(self.report("--policy", ": onebit", reasons, "plain", "lossy")["nodes"], [socket.gethostname()])
 
     def with_knowledge(self, limit, mode, lossy, line):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)

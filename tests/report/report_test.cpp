@@ -1,3 +1,4 @@
+// long on purpose: one report, as a table and as JSON.
 // The report of the preload library: how the ranks' records are merged, its tables and its JSON.
 
 #include <gtest/gtest.h>
@@ -337,6 +338,28 @@ TEST(Json, says_the_same_as_the_records) {
   EXPECT_EQ(json["sites"][0]["site"].string, "solve+0x12");
   EXPECT_EQ(json["memory"]["largest"]["scratch_bytes"].number, 5);
   EXPECT_EQ(json["memory"]["ranks"][1]["peak_rss_bytes"].number, 90);
+}
+
+TEST(Report, names_the_nodes_each_once_in_the_order_of_the_ranks) {
+  std::vector<RankInfo> ranks(5);
+  EXPECT_FALSE(contains(to_table(merge(info(), {}, ranks)), "nodes"));
+  const auto set = [](RankInfo& rank, const std::string& name) {
+    std::copy(name.begin(), name.end(), rank.host.begin());
+  };
+  for (std::size_t r : {0, 2}) set(ranks[r], "beta");
+  for (std::size_t r : {1, 4}) set(ranks[r], "alpha");  // nothing is known of rank 3
+  EXPECT_TRUE(contains(to_table(merge(info(), {}, ranks)), "\n  nodes    2: beta, alpha\n"));
+  const auto json = JsonReader::read(to_json(merge(info(), {}, ranks)));
+  ASSERT_TRUE(json && (*json)["nodes"].items.size() == 2);
+  EXPECT_EQ((*json)["nodes"][0].string, "beta");
+  EXPECT_EQ((*json)["nodes"][1].string, "alpha");
+
+  ranks.resize(128);
+  for (std::size_t r = 0; r < ranks.size(); ++r) set(ranks[r], "node" + std::to_string(100 + r / 2));
+  const Report many = merge(info(), {}, ranks);
+  EXPECT_TRUE(contains(to_table(many), "\n  nodes    64: node100 to node163\n"));
+  const auto all = JsonReader::read(to_json(many));
+  EXPECT_TRUE(all && (*all)["nodes"].items.size() == 64);
 }
 
 TEST(Report, says_why_GPU_memory_is_not_known) {
