@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "bench/build_info.hpp"
+#include "bench/counters.hpp"
 #include "bench/parts.hpp"
 #include "bench/sync.hpp"
 
@@ -139,6 +140,27 @@ void print_row(const PointRow& r) {
   if (r.arrival.str() != to_string(Arrival{})) text += "  arrival " + r.arrival.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");
+}
+
+// "#   counters: PAPI_TOT_INS 8.19e+05 a call (encode 4.1e+05, decode 2.6e+05), ..."
+void print_counters(const Measurement& m) {
+  std::string text, event, steps;
+  const auto end_event = [&] {
+    if (!event.empty())
+      text += (text.empty() ? "" : ", ") + event + (steps.empty() ? "" : fmt::format(" ({})", steps));
+    event.clear(), steps.clear();
+  };
+  for (const CounterRow& c : m.counters) {
+    const std::string phase = c.phase.str(), count = number(c.count, "{:.3g}");
+    if (phase == name(kInCall)) {
+      end_event();
+      event = fmt::format("{} {} a call", c.event.str(), count);
+    } else if (phase != name(kInNothing)) {
+      steps += fmt::format("{}{} {}", steps.empty() ? "" : ", ", phase, count);
+    }
+  }
+  end_event();
+  if (!text.empty()) print_out("#   counters: " + text + "\n");
 }
 
 void print_phases(const Measurement& m) {

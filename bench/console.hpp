@@ -19,7 +19,8 @@ void print_error(std::string_view text);                       // "mpiq-bench: .
 
 void print_header(const Options&, const Topology&, const std::string& mpi_library);
 void print_row(const PointRow&);
-void print_phases(const Measurement&);  // where the time of a compressed method went
+void print_phases(const Measurement&);    // where the time of a compressed method went
+void print_counters(const Measurement&);  // events in a call, with --counters
 void print_plan(const Options&, const std::vector<Point>&, const Topology&);  // for a dry run
 
 // Prints "[ 3/12] 1M f32 4 ranks, 40 s left" on a terminal, otherwise nothing.

@@ -163,4 +163,10 @@ void write_ranks(hid_t file, std::size_t row, std::span<const double> times, std
   h5::grow_scale(file, "/samples/rank", ranks);
 }
 
+void write_counters(hid_t file, std::span<const CounterRow> rows) {
+  if (rows.empty()) return;
+  if (!h5::exists(file, kCounters)) h5::create_table(file, kCounters, columns_of<CounterRow>());
+  h5::append(file, kCounters, rows);
+}
+
 }  // namespace mq::bench::layout

@@ -17,6 +17,7 @@ inline constexpr const char* kOrder = "/samples/order";
 inline constexpr const char* kTRank = "/samples/t_rank_s";
 inline constexpr const char* kExposed = "/phases/exposed_s";
 inline constexpr const char* kBusy = "/phases/busy_s";
+inline constexpr const char* kCounters = "/counters";
 inline constexpr std::size_t kMinColumns = 16, kMaxColumns = 1024;  // of a chunk of samples
 
 void write_head(hid_t file, const RunInfo& run);
@@ -28,5 +29,8 @@ void create_matrices(hid_t file, std::size_t repetitions);
 // Writes the times of every rank in n repetitions of one row. The first row with such times creates the
 // matrix. Later rows without them are NaN.
 void write_ranks(hid_t file, std::size_t row, std::span<const double> times, std::size_t n);
+
+// Appends rows of /counters. The first ones create the table.
+void write_counters(hid_t file, std::span<const CounterRow> rows);
 
 }  // namespace mq::bench::layout

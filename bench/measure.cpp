@@ -60,6 +60,7 @@ class PointRun {
   std::size_t next_target(std::size_t done);
   std::string finished(const Entry& entry, std::size_t done, double now) const;
   void measure_energy(Entry& entry);
+  void count_events_of(Entry& entry);
   void last_look(Entry& entry);
   void check_guards(Entry& entry);
   void fail(Entry& entry, std::string_view status, std::string note);
@@ -115,8 +116,10 @@ Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
   s.began = (*starter_)();
   s.before_last_s = arrive(point_.arrival, rank_, size_, options_.data.seed, repetition);
   s.start_s = now_s();
+  if (bench_.counters != nullptr) bench_.counters->call_begins();
   for (int i = 0; i < calls; ++i)
     if (const int error = entry.variant->call(); error != MPI_SUCCESS) entry.error = error;
+  if (bench_.counters != nullptr) bench_.counters->call_ends();
   s.end_s = now_s();
   const MPIQ_Stats after = entry.variant->stats();
   const double sums = static_cast<double>(calls) * entry.variant->calls_each();
@@ -345,6 +348,13 @@ void PointRun::measure_energy(Entry& entry) {
       energy_of(*bench_.meter, calls, sync_, [&](std::size_t i) { (void)repeat(entry, 1, i); });
 }
 
+void PointRun::count_events_of(Entry& entry) {
+  if (bench_.counters == nullptr || !entry.lives()) return;
+  const bool has_steps = entry.variant->ours() && !options_.sparse && options_.memory == Place::host;
+  entry.outcome.counts = count_events(*bench_.counters, has_steps, entry.variant->calls_each(), sync_,
+                                      [&](std::size_t i) { (void)repeat(entry, 1, i); });
+}
+
 void PointRun::last_look(Entry& entry) {
   if (!entry.lives()) return;
   agree_on_errors(entry, "timed calls");
@@ -362,7 +372,7 @@ void PointRun::last_look(Entry& entry) {
     PMPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_UINT64_T, MPI_MAX, sync_);
     PMPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, sync_);
     const std::uint64_t calls = (o.order.size() * static_cast<std::uint64_t>(o.batch) +
-                                 static_cast<std::uint64_t>(std::max(o.energy.calls, 0))) *
+                                 static_cast<std::uint64_t>(std::max(o.energy.calls, 0) + o.counts.calls)) *
                                 static_cast<std::uint64_t>(entry.variant->calls_each());
     o.wire_bytes_max = static_cast<std::int64_t>(most[0] / calls);
     o.wire_bytes_sum = static_cast<std::int64_t>(sum / calls);
@@ -393,6 +403,7 @@ std::vector<Outcome> PointRun::run() {
   share_batch();
   run_blocks();
   for (Entry& e : entries_) measure_energy(e);
+  for (Entry& e : entries_) count_events_of(e);
   for (Entry& e : entries_) last_look(e);
   const bool unchanged = !options_.check || workload_.all_inputs_intact();
   if (!all_agree(unchanged, sync_))

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/check.hpp"
+#include "bench/counters.hpp"
 #include "bench/energy.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
@@ -33,6 +34,7 @@ struct Outcome {
   std::vector<double> t_rank;     // with --keep-ranks: the times of all ranks, repetition by repetition
   std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; `other` is the rest of its time
   Energy energy;
+  EventCounts counts;
   std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
   ResultErrors errors;
 };
@@ -47,6 +49,7 @@ struct Bench {  // what the points have in common
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
   EnergyMeter* meter;       // of this rank; null: no energy is measured
+  Counters* counters;       // likewise; null: nothing is counted
 };
 
 // Collective over comm, which has the ranks of the point and of the workload.

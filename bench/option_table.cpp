@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "bench/counters.hpp"
 #include "bench/models.hpp"
 #include "bench/points.hpp"
 #include "mpi_quant/base/json.hpp"
@@ -125,6 +126,13 @@ Status read_memory(const std::string& text, Options& o) {
   return take_word(text, {Place::host, Place::cuda}, o.memory);
 }
 Status read_arrivals(const std::string& text, Options& o) { return take(parse_arrivals(text), o.arrivals); }
+Status read_counters(const std::string& text, Options& o) {
+  MQ_TRY(take(split_list(text), o.counters));
+  std::vector<std::string> sorted = o.counters;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  return twice == sorted.end() ? Status{} : bad_argument(fmt::format("{} is named twice", *twice));
+}
 Status read_sync(const std::string& text, Options& o) {
   return take_word(text, {Sync::barrier, Sync::round, Sync::none}, o.sync);
 }
@@ -206,6 +214,12 @@ std::string range_json(const Options& o) {
 std::string arrivals_json(const Options& o) {
   std::vector<std::string> words;
   for (const Arrival& arrival : o.arrivals) words.push_back(json_quote(to_string(arrival)));
+  return fmt::format("[{}]", fmt::join(words, ","));
+}
+
+std::string counters_json(const Options& o) {
+  std::vector<std::string> words;
+  for (const std::string& event : o.counters) words.push_back(json_quote(event));
   return fmt::format("[{}]", fmt::join(words, ","));
 }
 
@@ -422,6 +436,15 @@ std::vector<OptionRow> make_table() {
       {kVectors, "--energy=SECONDS", MQ_AT(energy_s), "energy_s",
        "seconds of calls of each method by which its energy is measured, where the machine counts it; see bench/README.md [0: not]",
        nullptr, from_to(0.0, 3600.0), true},
+      {kVectors,
+       "--counters=EVENT,...",
+       Text{"", read_counters},
+       "counters",
+       "events of the processor that are counted in calls, and in their codec steps: PAPI's names, see bench/README.md [none]" +
+           std::string(knows_papi() ? "" : "; not in this build, which has no PAPI"),
+       counters_json,
+       {},
+       true},
       {kAll, "--keep-ranks", Flag{MQ_AT(keep_ranks)}, "keep_ranks",
        "store the time of every rank in every repetition"},
       {kAll, "-n,--iters", MQ_AT(iters), "iters",

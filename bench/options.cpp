@@ -12,6 +12,7 @@
 #include "bench/models.hpp"
 #include "bench/option_table.hpp"
 #include "bench/parse.hpp"
+#include "mpi_quant/base/env.hpp"
 
 namespace mq::bench {
 namespace {
@@ -80,13 +81,24 @@ Status check_baseline(const Options& o) {
   return {};
 }
 
+bool is_late(const Options& o) {
+  return std::any_of(o.arrivals.begin(), o.arrivals.end(), [](const Arrival& a) { return a != Arrival{}; });
+}
+
 Status check_energy(const Options& o) {
   if (o.energy_s > 0 && !o.overlap.empty())
     return usage("--energy", "computation would be in it: not with --overlap");
-  const bool is_late =
-      std::any_of(o.arrivals.begin(), o.arrivals.end(), [](const Arrival& a) { return a != Arrival{}; });
-  if (o.energy_s > 0 && is_late)
+  if (o.energy_s > 0 && is_late(o))
     return usage("--energy", "waiting for late ranks would be in it: not with --arrival");
+  return {};
+}
+
+Status check_counters(const Options& o) {
+  if (o.counters.empty()) return {};
+  if (!o.overlap.empty()) return usage("--counters", "computation would be counted: not with --overlap");
+  if (is_late(o)) return usage("--counters", "waiting for late ranks would be counted: not with --arrival");
+  if (env().ok() && env()->threads > 1)
+    return usage("--counters", "only the thread that calls is counted: not with MPIQ_THREADS");
   return {};
 }
 
@@ -109,6 +121,7 @@ Status check_together(const Options& o) {
   MQ_TRY(check_form(o));
   MQ_TRY(check_arrivals(o));
   MQ_TRY(check_energy(o));
+  MQ_TRY(check_counters(o));
   MQ_TRY(check_baseline(o));
   if (o.max_reps < o.min_reps)
     return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));

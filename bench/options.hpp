@@ -92,12 +92,13 @@ struct Options {
   std::vector<int> overlap;
   int test_interval_us = 100;  // of that computation between two tests of the request; 0: no tests
   Form form = Form::blocking;
-  int window = 1;                 // calls in flight at once, if they do not block
-  std::uint64_t cache_bytes = 0;  // of the last level, for buffers that rotate; 0: what the system says
-  double energy_s = 0;            // of calls by which the energy of a method is measured; 0: it is not
-  bool phases = false;            // print the phases; they are stored in any case
-  Format format = Format::table;  // osu has keep_ranks set
-  bool graph = false;             // draw times over sizes in characters, at the end
+  int window = 1;                     // calls in flight at once, if they do not block
+  std::uint64_t cache_bytes = 0;      // of the last level, for buffers that rotate; 0: what the system says
+  double energy_s = 0;                // of calls by which the energy of a method is measured; 0: it is not
+  std::vector<std::string> counters;  // events that are counted in calls, as PAPI names them
+  bool phases = false;                // print the phases; they are stored in any case
+  Format format = Format::table;      // osu has keep_ranks set
+  bool graph = false;                 // draw times over sizes in characters, at the end
 
   // Where the results go.
   std::string output;

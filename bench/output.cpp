@@ -11,11 +11,13 @@
 
 #include "bench/build_info.hpp"
 #include "bench/console.hpp"
+#include "bench/counters.hpp"
 
 namespace mq::bench {
 namespace {
 
 constexpr double kMicro = 1e6;
+constexpr std::array kAllParts{kInCall, kInEncode, kInDecode, kInNothing};
 
 // The collective as programs of the OSU Micro-Benchmarks call it. They have none of sparse vectors.
 std::string osu_name(const Options& o) {
@@ -88,10 +90,11 @@ std::string cell(const Column& column, const std::byte* at) {
 
 // of_row(column), of_input(column): the text for a column of the row, and of its input.
 template <class OfRow, class OfInput>
-std::string csv(const OfRow& of_row, const OfInput& of_input) {
+std::string csv(const OfRow& of_row, const OfInput& of_input, const std::vector<std::string>& more) {
   std::string line;
   for (const Column& column : columns_of<PointRow>()) line += (line.empty() ? "" : ",") + of_row(column);
   for (const Column& column : given_columns()) line += "," + of_input(column);
+  for (const std::string& text : more) line += "," + text;
   return line + "\r\n";
 }
 
@@ -151,17 +154,29 @@ std::string picture(const Setting& setting, const std::vector<const PointRow*>& 
 
 }  // namespace
 
-std::string csv_head() {
+std::string csv_head(const std::vector<std::string>& events) {
+  std::vector<std::string> counted;
+  for (const std::string& event : events)
+    for (const CountedPart part : kAllParts) counted.push_back(quoted(event + "." + name(part)));
   return csv([](const Column& column) { return std::string(column.name); },
-             [](const Column& column) { return std::string("input_") + column.name; });
+             [](const Column& column) { return std::string("input_") + column.name; }, counted);
 }
 
-std::string csv_line(const PointRow& row, const InputRow& input) {
+std::string csv_line(const Measurement& m, const InputRow& input, const std::vector<std::string>& events) {
   const auto cells_of = [](const auto& values) {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&values);
     return [bytes](const Column& column) { return cell(column, bytes + column.offset); };
   };
-  return csv(cells_of(row), cells_of(input));
+  std::vector<std::string> counted;
+  for (const std::string& event : events)
+    for (const CountedPart part : kAllParts) {
+      const auto row = std::find_if(m.counters.begin(), m.counters.end(), [&](const CounterRow& c) {
+        return c.event.str() == event && c.phase.str() == name(part);
+      });
+      const bool known = row != m.counters.end() && !std::isnan(row->count);
+      counted.push_back(known ? fmt::format("{}", row->count) : "");
+    }
+  return csv(cells_of(m.row), cells_of(input), counted);
 }
 
 std::string graph_text(const std::vector<PointRow>& rows) {
@@ -219,8 +234,9 @@ void Output::add(const Measurement& m, const InputRow& input) {
   if (options_->format == Format::table) {
     print_row(m.row);
     if (options_->phases) print_phases(m);
+    print_counters(m);
   } else if (options_->format == Format::csv) {
-    print_out((rows_.empty() ? csv_head() : "") + csv_line(m.row, input));
+    print_out((rows_.empty() ? csv_head(options_->counters) : "") + csv_line(m, input, options_->counters));
   }
   Row kept{m.row, kUnknown, kUnknown, kUnknown};
   if (const std::size_t ranks = m.valid.empty() ? 0 : m.t_rank.size() / m.valid.size(); ranks > 0) {

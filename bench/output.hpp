@@ -30,10 +30,11 @@ class Output {
 };
 
 // The names of all columns of the result file, and the cells of one row: every digit of a number, nothing
-// where a value is unknown. A description of the input follows, as in what scripts/export prints. Lines end
-// as RFC 4180 says.
-std::string csv_head();
-std::string csv_line(const PointRow& row, const InputRow& input);
+// where a value is unknown. A description of the input follows, and with --counters a column for each event
+// and phase, as in what scripts/export prints. Lines end as RFC 4180 says.
+std::string csv_head(const std::vector<std::string>& events = {});
+std::string csv_line(const Measurement& measurement, const InputRow& input,
+                     const std::vector<std::string>& events = {});
 
 // Times over sizes in characters, both axes logarithmic: a letter for each method, '*' where two meet. A
 // picture for each number of ranks, type and, of sparse vectors, kind of lists. Only rows with a timing are

@@ -189,6 +189,8 @@ Status Report::add(std::span<Measurement> measurements) {
       h5::grow_scale(file, "/samples/rep", std::max(n, kMinColumns));
       m.row.point_id = static_cast<std::int64_t>(row);
       h5::append<PointRow>(file, "/points", {&m.row, 1});
+      for (CounterRow& counter : m.counters) counter.point_id = m.row.point_id;
+      write_counters(file, m.counters);
       ++state_->points;
       state_->last.insert_or_assign(m.row.key.str(), m.row);
     }

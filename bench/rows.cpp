@@ -46,6 +46,14 @@ std::span<const Column> given_columns() {
   return kColumns;
 }
 template <>
+std::span<const Column> columns_of<CounterRow>() {
+  static constexpr std::array kColumns{
+#define MQ_COUNTER(type, name, unit, meaning) MQ_COLUMN(CounterRow, type, name, unit)
+#include "bench/columns.def"
+  };
+  return kColumns;
+}
+template <>
 std::span<const Column> columns_of<EventRow>() {
   static constexpr std::array kColumns{
 #define MQ_EVENT(type, name, unit, meaning) MQ_COLUMN(EventRow, type, name, unit)

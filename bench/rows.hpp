@@ -70,6 +70,10 @@ struct InputRow {
 #define MQ_INPUT MQ_MEMBER
 #include "bench/columns.def"
 };
+struct CounterRow {
+#define MQ_COUNTER MQ_MEMBER
+#include "bench/columns.def"
+};
 struct EventRow {
 #define MQ_EVENT MQ_MEMBER
 #include "bench/columns.def"

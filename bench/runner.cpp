@@ -11,6 +11,7 @@
 #include "bench/build_info.hpp"
 #include "bench/check.hpp"
 #include "bench/console.hpp"
+#include "bench/counters.hpp"
 #include "bench/dense_workload.hpp"
 #include "bench/detour.hpp"
 #include "bench/layers.hpp"
@@ -46,6 +47,7 @@ class Sweep {
   Status read_layers();
   Status open_recording(const std::vector<Point>& points);
   Status open_gpu();
+  void open_counters();
   bool agreed(const Status& mine);
   Status begin_report(double barrier_skew_s);
   void lead();
@@ -75,9 +77,11 @@ class Sweep {
   std::vector<std::pair<int, MPI_Comm>> comms_;
   std::uint32_t sequence_ = 0;
   std::unique_ptr<EnergyMeter> meter_;
+  std::unique_ptr<Counters> counters_;
   // Rank 0 only.
   LockFile lock_;
   std::optional<Report> report_;
+  std::string uncounted_;  // of --counters
   Output output_{options_};
   int exit_code_ = kDone;
 };
@@ -138,6 +142,7 @@ Status Sweep::begin_report(double barrier_skew_s) {
   auto report = Report::open(options_.output, options_.resume, run);
   if (!report.ok()) return report.status();
   report_.emplace(std::move(*report));
+  if (!uncounted_.empty()) MQ_TRY(report_->add_event("warning", -1, "--counters: " + uncounted_));
   return report_->save(FileState::running);  // checks now whether the file can be written
 }
 
@@ -194,6 +199,14 @@ Status Sweep::open_gpu() {
   return {};
 }
 
+// What cannot be counted is unknown in all rows, and one warning says why.
+void Sweep::open_counters() {
+  if (options_.counters.empty()) return;
+  counters_ = std::make_unique<Counters>(options_.counters);
+  uncounted_ = uncounted(*counters_, launch_);
+  if (root() && !uncounted_.empty()) print_error("warning: --counters: " + uncounted_);
+}
+
 // Does everything that can fail before the first measurement. All ranks get the same answer.
 int Sweep::prepare() {
   if (options_.expect_ranks > 0 && options_.expect_ranks != size_) {
@@ -222,6 +235,7 @@ int Sweep::prepare() {
         topology_.is_first_of_machine(rank_),
         of_gpu ? topology_.ranks[static_cast<std::size_t>(rank_)].gpu_uuid.str() : "");
   }
+  open_counters();
   std::uint64_t largest = 0;
   for (const Point& p : points_) largest = std::max(largest, p.bytes());
   int failed = 0;
@@ -289,7 +303,8 @@ void Sweep::do_point(std::size_t index) {
                     start_s_ + options_.deadline_s,
                     c.order_seed,
                     &sequence_,
-                    meter_.get()};
+                    meter_.get(),
+                    counters_.get()};
   const MPI_Comm comm = comm_of(point.ranks);
   c.detours = worst_of(find_detours(kDetours_s), comm);
   std::vector<Outcome> outcomes;

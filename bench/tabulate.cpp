@@ -260,6 +260,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     all[m].valid = std::move(outcomes[m].valid);
     all[m].order = std::move(outcomes[m].order);
     all[m].t_rank = std::move(outcomes[m].t_rank);
+    all[m].counters = std::move(outcomes[m].counts.rows);
   }
   return all;
 }

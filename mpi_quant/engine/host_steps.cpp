@@ -8,6 +8,7 @@
 #include "mpi_quant/base/shared_lines.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/engine/mean.hpp"
+#include "mpi_quant/engine/step_watch.hpp"
 
 namespace mq {
 namespace {
@@ -53,6 +54,7 @@ kernels::Encoded HostSteps::encode_vectors(const Step& step, std::byte* wire) co
 }
 
 bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, StepResult& result) {
+  const WatchedStep watched(true);
   const double start = now_s();
   take_back(wire, room_);
   result.encoded = reduction_->vectors.empty() ? encode_piece(step, {places_.range(step)}, wire)
@@ -81,6 +83,7 @@ void HostSteps::decode_sum(std::span<const Step> steps, bool final, std::span<co
 template <class Codec>
 void HostSteps::decode_by(const Step& step, bool final, std::span<const kernels::WireView> wires,
                           StepResult& result, const Codec& codec) {
+  const WatchedStep watched(false);
   const double start = now_s();
   const auto decode_piece = [&](const Piece& piece, std::span<const kernels::WireView> of) {
     const ChunkPlaces::Decode d = places_.decode(step, final, piece, of[0]);

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from mpi_quant.commands import command_line, progress, text_output
-from mpi_quant.results import schema, whole_files
+from mpi_quant.results import counted, schema, whole_files
 from mpi_quant.results.reader import ResultsError
 from mpi_quant.results.whole_files import attribute, known
 
@@ -26,12 +26,12 @@ def rows_of(file):
             for i in last]
 
 
-def with_input(file, row):
-    """A row with a description of its input, because an input_id means nothing outside of the file."""
+def complete(file, row):
+    """A row with a description of its input, because an input_id means nothing outside of the file, and with what was counted in its calls."""
     for given in file.inputs[file.inputs["input_id"] == row.get("input_id")][:1]:
         row = {**row, **{f"input_{name}": known(given[name], given.dtype[name].kind)
                          for name in schema.GIVEN if name in given.dtype.names}}
-    return row
+    return {**row, **counted.counts_of(file.counters, row["point_id"])} if len(file.counters) else row
 
 
 def repetitions(file, i):
@@ -45,7 +45,7 @@ def csv_lines(file, samples):
     """The head, then the cells."""
     rows = rows_of(file)
     if not samples:
-        rows = [(i, with_input(file, row)) for i, row in rows]
+        rows = [(i, complete(file, row)) for i, row in rows]
         names = list(rows[0][1]) if rows else list(file.points.dtype.names)
         yield names
         yield from ([row.get(name) for name in names] for _, row in rows)
@@ -71,7 +71,7 @@ def write_csv(file, samples, out):
 def write_json(file, samples, out):
     rows = []
     for i, row in rows_of(file):
-        row = with_input(file, row)
+        row = complete(file, row)
         if samples:
             row["samples"] = repetitions(file, i)
         rows.append(row)

@@ -90,21 +90,30 @@ def same_points(files):
     return found
 
 
+def first_rows(files):
+    """The number that the first row of each file gets."""
+    return np.cumsum([0] + [len(file.points) for file in files[:-1]])
+
+
+def renumbered(files, name):
+    """The table of this name of each file, with the new numbers of the rows."""
+    tables = []
+    for file, first in zip(files, first_rows(files)):
+        table = getattr(file, name).copy()
+        table["point_id"] += np.where(table["point_id"] >= 0, first, 0)
+        tables.append(table)
+    return tables
+
+
 def events(files, forced):
     """The events of all files with new row numbers, and one event for each row that replaces another."""
-    tables, at, starts = [], 0, {}
-    for file in files:
-        table = file.events.copy()
-        table["point_id"] += np.where(table["point_id"] >= 0, at, 0)
-        tables.append(table)
-        starts[id(file)] = at
-        at += len(file.points)
+    starts = {id(file): start for file, start in zip(files, first_rows(files))}
     more = schema.empty_table(schema.EVENTS, len(forced))
     for event, (file, row, earlier, _) in zip(more, forced):
         event["utc"], event["level"] = max(f.attrs["updated_utc"] for f in files), b"warning"
         event["point_id"] = starts[id(file)] + row
         event["text"] = f"merge --force: replaces the row of {os.path.basename(earlier.path)}".encode()[:256]
-    return joined([*tables, more])
+    return joined([*renumbered(files, "events"), more])
 
 
 def common_attributes(runs, names):
@@ -189,7 +198,8 @@ def merged(files, force):
         points["grade"] = grades
     return whole_files.File("", head(files, runs), common_attributes(runs, [n for n in runs[0].attrs if n not in
                                                                           {*schema.ROOT_ATTRIBUTES, "file"}]),
-                          attributes_of_points(files), points, inputs, events(files, forced), matrices(files, "samples"),
+                          attributes_of_points(files), points, inputs, events(files, forced),
+                          joined(renumbered(files, "counters")), matrices(files, "samples"),
                           matrices(files, "phases"), runs, run_of, True,
                           {name: label for file in reversed(files) for name, label in file.labels.items()})
 

@@ -7,7 +7,7 @@ import numpy as np
 from mpi_quant.figures.look import DTYPES, order
 from mpi_quant.figures.register import PLOTS, good, summarise
 from mpi_quant.figures.selection import PLACES, commit, mpi_version, span, words
-from mpi_quant.report import html_parts as h, paste, training_part, verdicts
+from mpi_quant.report import counters_part, html_parts as h, paste, training_part, verdicts
 from mpi_quant.results import reader
 from mpi_quant.results.schema import ALLREDUCE, noun_of
 
@@ -266,7 +266,7 @@ def build(sources, title):
     if doubts:
         body += [h.heading(3, "Before you rely on it"), "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
     body += [h.heading(3, "Words"), h.terms(all_words(selection)), h.heading(2, "Figures"), *figures(sources),
-             h.heading(2, "Tables"), *tables(selection)]
+             h.heading(2, "Tables"), *tables(selection), *counters_part.section(selection)]
     if "training" in sources:
         body += training_part.section(sources["training"], selection)
     body += [h.heading(2, "How it was measured"), *methods_section(selection)]

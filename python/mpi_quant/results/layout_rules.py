@@ -111,6 +111,7 @@ def check(file):
     yield from table("/points", file.points, wanted, schema.LATER)
     yield from table("/inputs", file.inputs, schema.INPUTS)
     yield from table("/events", file.events, schema.EVENTS)
+    yield from table("/counters", file.counters, schema.COUNTERS)
     yield from _units(file)
     yield from _matrices(file)
     if len(file.points) == 0:

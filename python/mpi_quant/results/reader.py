@@ -36,7 +36,7 @@ class Results:
     `collective` (allreduce), `link`, `method`, `feedback`, `matrix_side`, `compute_percent`, `test_interval_us`, `arrival`, `form` and `window` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed, busy: seconds in each of phases,
-    without and with what other work hides. None if the file has none."""
+    without and with what other work hides. counters: /counters with text as str. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
@@ -45,6 +45,7 @@ class Results:
     exposed: np.ndarray | None = None
     busy: np.ndarray | None = None
     phases: tuple = ()
+    counters: np.ndarray | None = None
 
 
 def _text(value):
@@ -164,7 +165,8 @@ def _load(path, file):
     data = {name: file[dataset][...][rows] if dataset in file else None for name, dataset in DATASETS.items()}
     if data["samples"] is not None and "samples/valid" in file:
         data["samples"][file["samples/valid"][...][rows] != 1] = np.nan
-    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **data)
+    counters = plain(file["counters"][...]) if "counters" in file else None
+    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, counters=counters, **data)
 
 
 def hdf5(path, mode="r"):

@@ -85,7 +85,7 @@ _KIND = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u64": "u8", "f64": 
 
 
 def definitions():
-    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, NODE_LATER, RANK, RANK_LATER, GPU;
+    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, COUNTER, EVENT, ENV, NODE, NODE_LATER, RANK, RANK_LATER, GPU;
     and GIVEN, the columns of INPUT that texts have beside each row."""
     parts = {}
     with open(DEFINITIONS, encoding="utf-8") as file:
@@ -114,7 +114,7 @@ LATER = _types("LATER")
 # The run of a merged file that a row belongs to: /runs/<run>. Only mpiq merge writes it.
 RUN_COLUMN = {"run": np.dtype("i4")}
 
-INPUTS, EVENTS, ENV = (_types(part) for part in ("INPUT", "EVENT", "ENV"))
+INPUTS, COUNTERS, EVENTS, ENV = (_types(part) for part in ("INPUT", "COUNTER", "EVENT", "ENV"))
 # Columns of the tables of a run that were added later.
 LATER_OF = {"nodes": _types("NODE_LATER"), "ranks": _types("RANK_LATER")}
 NODES, RANKS = ({**_types(part), **LATER_OF[name]} for part, name in (("NODE", "nodes"), ("RANK", "ranks")))

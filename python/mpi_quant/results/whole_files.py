@@ -66,6 +66,7 @@ class File:
     points: np.ndarray
     inputs: np.ndarray
     events: np.ndarray
+    counters: np.ndarray  # empty where the file has none
     samples: dict
     phases: dict
     runs: list
@@ -158,6 +159,7 @@ def load(path):
             runs, run_of = _runs(file, points)
             return File(path, _attributes(file), _attributes(file["run"]) if "run" in file else {}, _attributes(file["points"]),
                         points, _table(file, "inputs"), _table(file, "events"),
+                        _table(file, "counters") if "counters" in file else schema.empty_table(schema.COUNTERS, 0),
                         _matrices(file, "samples", ("point", "rep", "rank")), _matrices(file, "phases", ("phase",)),
                         runs, run_of, "runs" in file, _labels(file))
         except (TypeError, ValueError, AttributeError, IndexError) as error:  # for example groups where tables should be
@@ -206,6 +208,8 @@ def _write(file, content):
     _write_table(file, "points", content.points).attrs.update(_stored(content.points_attrs))
     _write_table(file, "inputs", content.inputs)
     _write_table(file, "events", content.events)
+    if len(content.counters):
+        _write_table(file, "counters", content.counters)
     _write_samples(file, content.samples, content.labels)
     phases = file.create_group("phases")
     if content.phases:

@@ -22,6 +22,7 @@ class MpiQuant(CMakePackage, CudaPackage):
 
     variant("bench", default=True, description="mpiq-bench and the other programs that measure")
     variant("train", default=False, when="+bench", description="mpiq-train, which needs a BLAS")
+    variant("papi", default=False, when="+bench", description="events of the processor in calls (mpiq-bench --counters)")
     variant("hdf5", default=True, description="residuals in files; needed by +bench")
     variant("python", default=False, description="what the installed command mpiq and the Python package need")
 
@@ -38,6 +39,7 @@ class MpiQuant(CMakePackage, CudaPackage):
     depends_on("nlohmann-json", when="+bench")
     depends_on("benchmark", when="+bench")
     depends_on("openblas", when="+train")
+    depends_on("papi", when="+papi")
     with when("+python"):
         depends_on("python@3.11:", type="run")
         depends_on("py-numpy@1.24:", type="run")
@@ -56,6 +58,7 @@ class MpiQuant(CMakePackage, CudaPackage):
             self.define_from_variant("MPIQ_BUILD_BENCH", "bench"),
             self.define("MPIQ_CUDA", "ON" if self.spec.satisfies("+cuda") else "OFF"),
             self.define("MPIQ_NCCL", "OFF"),
+            self.define_from_variant("MPIQ_PAPI", "papi"),
             self.define("MPI_C_COMPILER", self.spec["mpi"].mpicc),
         ]
         if self.spec.satisfies("+cuda"):
