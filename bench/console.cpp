@@ -68,7 +68,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                   *build.git_commit == '\0' ? "unknown" : build.git_commit, build.git_dirty ? "+changes" : "",
                   build.build_type, build.compiler, isa_name());
   text += fmt::format("# {}\n", mpi_library.substr(0, 60));
-  text += fmt::format("# {} ranks on {} nodes:", ranks, t.nodes.size());
+  text += fmt::format("# {} ranks on {} node{}:", ranks, t.nodes.size(), t.nodes.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < t.nodes.size(); ++i)
     text += fmt::format(" {} ({}, {} CPUs allowed, load {:.1f})", t.nodes[i].host.str(),
                         t.nodes[i].cpu_model.str(), t.allowed_cpus[i], t.nodes[i].load1);

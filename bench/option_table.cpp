@@ -72,7 +72,10 @@ Status read_baseline(const std::string& text, Options& o) {
     return {};
   }
   std::vector<MethodWord> baseline;
-  MQ_TRY(take(parse_methods(text, methods_for(o)), baseline));
+  const Status read = take(parse_methods(text, methods_for(o)), baseline);
+  if (!read.ok())
+    return bad_argument(
+        fmt::format("neither {}, the fastest dense method, nor a method: {}", kBestDense, read.text()));
   if (baseline.size() != 1) return bad_argument("one method, not a list");
   o.baseline = baseline.front().text;
   return {};

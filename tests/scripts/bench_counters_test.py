@@ -31,8 +31,8 @@ def counted(path):
 
 def why_not():
     """Why nothing can be counted here; '' if the kernel's events can."""
-    done = bench("--counters", TIME, "-n", "6")
-    return done.stderr.strip()
+    done = bench("--counters", TIME)
+    return done.stderr.strip() if "cannot count" in done.stderr else ""
 
 
 @needs("libpapi-dev", "no PAPI" not in subprocess.run([os.path.join(BIN, "mpiq-bench"), "allreduce", "--help"], capture_output=True, text=True, check=True).stdout,
@@ -71,9 +71,11 @@ class Counters(WithFiles):
 
     def test_texts_and_merged_files_have_what_was_counted(self):
         done = bench("--counters", f"{TIME},{NONE}", "--format", "csv", "-O", self.path("a.h5"))
-        printed = done.stdout
-        self.assertEqual(tool("export", self.path("a.h5")).stdout.replace("\r\n", "\n"), printed.replace("\r\n", "\n"))
-        bf16 = next(row for row in csv.DictReader(io.StringIO(printed)) if row["method"] == "bf16")
+        printed, exported = (list(csv.DictReader(io.StringIO(text))) for text in (done.stdout, tool("export", self.path("a.h5")).stdout))
+        self.assertEqual([list(row) for row in printed], [list(row) for row in exported])
+        for one, other in zip(printed, exported):
+            self.assertEqual([one[name] and float(one[name]) for name in one if "::" in name], [other[name] and float(other[name]) for name in other if "::" in name])
+        bf16 = next(row for row in printed if row["method"] == "bf16")
         self.assertEqual(float(bf16[f"{TIME}.decode"]), counted(self.path("a.h5"))["bf16", TIME, "decode"]["count"])
         self.assertEqual(bf16[f"{NONE}.call"], "")
         self.assertEqual(bench("--counters", TIME, "--launch-index", "1", "-O", self.path("b.h5")).returncode, 0)

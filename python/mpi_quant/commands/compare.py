@@ -163,7 +163,8 @@ def compare(a, b, slowest):
         raise ResultsError(f"{a.attrs['file']} and {b.attrs['file']}: no row is in both")
     if any(len(times[i][key]) < LAUNCHES for i in (0, 1) for key in both):
         print(f"Rows of fewer than {LAUNCHES} launches: what differs from launch to launch is not in their intervals.")
-    print(f"{command_line.program()}: {len(both)} rows in both, {sum(r['too_slow'] for r in records)} slower than {slowest:g} times A")
+    print(f"{command_line.program()}: {len(both)} rows in both, {sum(r['too_slow'] for r in records)} slower in B"
+          + (f" by more than {100 * (slowest - 1):.3g} %" if slowest > 1 else ""))
     return records
 
 
