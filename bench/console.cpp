@@ -23,6 +23,7 @@ std::string gigabytes(double bytes_per_s) { return number(bytes_per_s / 1e9, "{:
 
 // The time that a method needs for setup, warm-up and checks, in addition to its point time.
 constexpr double kOverhead_s = 0.5;
+constexpr double kMinutes_s = 120;  // from here on a duration is in minutes
 
 // What sizes count, where a rank does not give and get the whole vector.
 const char* sizes_of_parts(mq::Collective of) {
@@ -55,7 +56,7 @@ std::string duration(double seconds) {
   if (std::isnan(seconds)) return "-";
   if (seconds < 1e-3) return fmt::format("{:.2f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3f} ms", seconds * 1e3);
-  if (seconds < 120) return fmt::format("{:.3f} s", seconds);
+  if (seconds < kMinutes_s) return fmt::format("{:.3f} s", seconds);
   return fmt::format("{:.0f} min", seconds / 60);
 }
 
@@ -203,10 +204,11 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   const std::uint64_t memory = o.sparse ? 12 * largest
                                         : pools * pool_bytes(o, largest, t.ranks_per_node(ranks)) +
                                               4 * largest + 2 * most_methods * largest;
+  const double expected_s = static_cast<double>(methods) * (o.point_time_s + kOverhead_s);
   text += fmt::format(
       "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
       points.size(), o.isolated ? 1 : o.methods.size(), human_size(memory),
-      duration(static_cast<double>(methods) * (o.point_time_s + kOverhead_s)));
+      expected_s < kMinutes_s ? fmt::format("{:.0f} s", std::ceil(expected_s)) : duration(expected_s));
   print_out(text);
 }
 

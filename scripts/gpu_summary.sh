@@ -1,6 +1,6 @@
 #!/bin/bash
-# What came out of scripts/gpu_check, as text and JSON: scripts/gpu_summary.sh DIR. Exit code: 0 all is well, 1 a stage failed, 3
-# all ran, but a figure is below its target. No Python: the machine may have none.
+# What came out of scripts/gpu_check, as text and JSON: scripts/gpu_summary.sh DIR. Exit code: 0 all
+# is well, 1 a stage failed, 3 all ran, but a figure is below its target.
 set -u
 case ${1:-} in
   -h | --help) sed -n '2,3s/^# \{0,1\}//p' "$0"; exit 0 ;;

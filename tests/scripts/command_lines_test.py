@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import scripts_common  # finds scripts/ for the next ones
 from mpi_quant.figures import look  # noqa: F401  what scripts import, once for all of them
@@ -48,6 +49,13 @@ class EveryCommand(unittest.TestCase):
             done = scripts_common.call(path, "--help")
             self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
             self.assertGreater(len(done.stdout), 40, path)
+
+    def test_help_of_scripts_has_short_lines(self):
+        """So that it can be read in a window beside another one. Those of the programs: below."""
+        with unittest.mock.patch.dict(os.environ, COLUMNS="100"):
+            for path in scripts():
+                text = scripts_common.call(path, "--help").stdout
+                self.assertEqual([line for line in text.split("\n") if len(line) > 100], [], path)
 
     def test_help_of_programs_has_short_lines_an_example_and_words_of_its_own(self):
         """Those whose command line is a table of options (mpi_quant/run/option_parser.hpp). TEXT, UINT: the words of CLI11. The word of an

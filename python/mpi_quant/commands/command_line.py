@@ -31,6 +31,14 @@ def output():
         raise OutputError(f"standard output: {problem.strerror}") from problem
 
 
+class Paragraphs(argparse.HelpFormatter):
+    """Fills each paragraph of a description by itself. Those with a line that begins with blanks, such as examples, stay as they are."""
+
+    def _fill_text(self, text, width, indent):
+        fill = super()._fill_text
+        return "\n\n".join(part if re.search(r"^ ", part, re.M) else fill(part, width, indent) for part in re.split(r"\n\n+", text.strip("\n")))
+
+
 def start_as(name):
     """Says as which command this process speaks of itself: `mpiq plot`, or `scripts/plot` where the source tree's launcher was called."""
     global _started_as

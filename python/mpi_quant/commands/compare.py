@@ -180,7 +180,7 @@ def write_json(path, letters, options, code, records, problem):
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+                                     formatter_class=command_line.Paragraphs)
     command_line.add_version(parser)
     parser.add_argument("a", metavar="A.h5", type=command_line.existing_file, help="the times to compare with")
     parser.add_argument("b", metavar="B.h5", type=command_line.existing_file)

@@ -20,7 +20,7 @@ STEPS = 100
 
 
 def parse_arguments(words):
-    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0], formatter_class=command_line.Paragraphs,
                                      epilog=__doc__.split("\n\n", 1)[1])
     command_line.add_version(parser)
     place = parser.add_mutually_exclusive_group()

@@ -41,7 +41,8 @@ PAIR_DENSE, DENSE = "raw/recursive_doubling", "mpi"
 
 
 def parse_arguments(words):
-    parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.split("\n\n", maxsplit=1)[0],
+    parser = argparse.ArgumentParser(prog=command_line.program(),
+                                     usage="%(prog)s (--out|--sparse) DIR [options]\n       %(prog)s (--degrees|--model|--compare) FILE.h5... [options]", description=__doc__.split("\n\n", maxsplit=1)[0],
                                      epilog=__doc__.split("\n\n", maxsplit=1)[1])
     command_line.add_version(parser)
     what = parser.add_mutually_exclusive_group(required=True)

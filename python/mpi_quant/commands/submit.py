@@ -35,7 +35,7 @@ def natural(word):
 
 def parse_arguments(words):
     count, itself = command_line.count, command_line.program()
-    parser = parser_of(__doc__, usage=f"{itself} [EXPERIMENT] [--quick] [options] [-- options of mpiq-bench..., or a program and its arguments]")
+    parser = parser_of(__doc__, usage=f"{itself} [EXPERIMENT] [--quick] [options] [-- options of mpiq-bench, or a program]")
     parser.add_argument("experiment", nargs="?", default="allreduce", metavar="EXPERIMENT",
                         help=", ".join(planning.EXPERIMENTS) + " [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="a first look: few sizes and repetitions, one launch")
@@ -243,10 +243,11 @@ def plan_and_submit(request):
         return 0
     jobs = jobs_of(request, record["job_name"], todo)
     check(request, jobs)
+    if request.dry_run:  # first what is long: people read the end
+        print("settings for all jobs:", settings_text(record), "jobs, each after those before it:", *(shlex.join(command) for _, command in jobs), "", sep="\n")
     print_plan(request, todo)
     print_partitions(request, todo)
     if request.dry_run:
-        print(*(shlex.join(command) for _, command in jobs), "each after those before it; settings for all:", settings_text(record), sep="\n", end="")
         return 0
     if not agreed(request):
         print(f"{command_line.program()}: nothing was submitted: --yes, or ask me at a terminal", file=sys.stderr)
