@@ -89,6 +89,13 @@ class Commands(InTemporaryFolder):
         if shutil.which("man"):
             self.assertEqual(warnings_of(self.path("man", "mpiq.1")), (0, ""))
 
+    def test_the_help_of_each_command_has_an_example_with_options_that_it_knows(self):
+        for name in mpiq.COMMANDS:
+            help_text = help_of(name)
+            example = re.search(rf"^  mpiq {name} (.*)$", help_text, re.M)
+            self.assertTrue(example, help_text)
+            self.assertEqual([word for word in example[1].split() if word.startswith("-") and f" {word} " not in help_text.replace(example[0], "")], [], name)
+
     def test_a_command_has_a_page_where_no_program_has_it(self):
         subprocess.run([sys.executable, COMMANDS_MAKER, "1.2.3", self.path("man")], check=True)
         pages = {page.removesuffix(".1") for page in os.listdir(self.path("man"))}

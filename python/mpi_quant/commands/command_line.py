@@ -12,6 +12,24 @@ import mpi_quant
 from mpi_quant import _places
 
 SLURM = ("collect", "status", "submit")  # commands whose launchers are in slurm/, those of the others in scripts/
+EXAMPLES = {  # a line for the help of each command
+    "check": "mpiq check results.h5",
+    "collect": "mpiq collect first",
+    "compare": "mpiq compare before.h5 after.h5 --max-slower 5",
+    "docs": "mpiq docs site",
+    "export": "mpiq export results.h5 --format csv -o results.csv",
+    "merge": "mpiq merge launch-1.h5 launch-2.h5 -o results.h5",
+    "mnist_table": "mpiq mnist_table mnist-2.csv",
+    "plot": "mpiq plot speedup results.h5 --where ranks=2",
+    "policy": "mpiq policy results.h5 --error 0.01 -o policy.txt",
+    "quality": "mpiq quality -o quality.csv",
+    "report": "mpiq report results.h5 -o report.html",
+    "simulate": "mpiq simulate --out simulated --ranks 64,1024",
+    "status": "mpiq status first",
+    "submit": "mpiq submit --quick --nodes 2 --dry-run",
+    "sweep": "mpiq sweep bench/sweeps/quick.toml --out quick",
+    "table": "mpiq table results.h5",
+}
 _started_as = "mpiq"
 
 
@@ -102,10 +120,13 @@ def describe(parser):
 
 
 def add_version(parser):
-    """Adds --version. For `mpiq completion` the parser says what it knows instead of parsing."""
+    """Adds --version, and to the description of a command its example. For `mpiq completion` the parser says what it knows instead of parsing."""
     if os.environ.get("MPIQ_DESCRIBE"):
         parser.parse_known_args = lambda *_: describe(parser)
     parser.add_argument("--version", action="version", version=f"{parser.prog} {mpi_quant.__version__}")
+    if example := next((line for name, line in EXAMPLES.items() if _started_as in (f"mpiq {name}", other(name))), ""):
+        parser.formatter_class = Paragraphs
+        parser.description = f"{parser.description}\n\n  {named(example)}"
 
 
 def count(word):

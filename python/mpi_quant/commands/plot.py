@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import sys
+import textwrap
 
 from mpi_quant.commands import command_line, progress
 from mpi_quant.figures import look as fig, printed, source_files
@@ -18,10 +19,15 @@ from mpi_quant.results import training_step
 LONGEST_STEM = 80  # letters of several names
 
 
+def list_of_plots():
+    """What the help says of each plot, one below the other."""
+    lines = [textwrap.fill(" ".join(function.__doc__.split()), 98, initial_indent=f"  {name:13} ", subsequent_indent=" " * 16, break_on_hyphens=False) for name, function in PLOTS.items()]
+    return "plots:\n" + "\n".join(lines)
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog=command_line.program(), description=__doc__.splitlines()[0],
-                                     epilog=command_line.which_figures() + " Plots: " + "; ".join(
-                                         f"{name}: {function.__doc__.rstrip('.')}" for name, function in PLOTS.items()))
+                                     epilog=f"{command_line.which_figures()}\n\n{list_of_plots()}")
     command_line.add_version(parser)
     parser.add_argument("what", help=f"a plot ({', '.join(PLOTS)}) or all")
     parser.add_argument("files", nargs="*", metavar="FILE.h5", type=command_line.existing_file, help="several make one figure, a panel for each link; "
