@@ -114,6 +114,8 @@ Status make(const Request& request, bool persistent, OwnedRequest& made) {
   CommState* const state = decided->state.get();
   if (state == nullptr) {
     MQ_TRY(request.options.local_error);
+    // MPI_Iallgather of Open MPI 4.1 would read it.
+    if (request.call.comm == MPI_COMM_NULL) return {Code::bad_argument, "comm is MPI_COMM_NULL"};
   } else {
     std::optional<Turn> turn;  // needed if the private communicator has to be replaced now
     if (!state->channel.serves(Use::all)) turn.emplace(*state);

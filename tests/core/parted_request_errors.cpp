@@ -262,8 +262,11 @@ TEST_F(PartedRequestErrors, no_communicator_is_an_error_and_a_freed_one_serves_i
   for (const Parted function : kPartedFunctions) {
     PartedCase c = case_of(function, 100), blocking = c;
     MPIQ_Request request = MPIQ_REQUEST_NULL;
-    EXPECT_NE(call(c, Form::once, MPI_COMM_NULL, MPI_INFO_NULL, &request), MPI_SUCCESS);
-    EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+    for (const Form form : kRequestForms) {
+      const int code = call(c, form, MPI_COMM_NULL, MPI_INFO_NULL, &request);
+      expect_error_everywhere(code, "comm is MPI_COMM_NULL");
+      EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+    }
     for (const char* const method : {"int8", "mpi"}) {
       const Info info{{"mpiq_method", method}};
       MPI_Comm freed = MPI_COMM_NULL;
