@@ -4,7 +4,8 @@
 
 #include "mpi_quant.h"
 
-/* One sum by MPIQ_Allreduce, and one by MPIQ_Iallreduce that MPI makes. */
+/* One sum by MPIQ_Allreduce, and two that MPI makes: by MPIQ_Iallreduce, and by MPIQ_Ireduce and
+ * MPIQ_Ibcast. */
 static void own_sums(MPI_Comm comm) {
   MPIQ_Request request;
   MPI_Info info;
@@ -18,6 +19,13 @@ static void own_sums(MPI_Comm comm) {
          "MPIQ_Iallreduce");
   expect(MPIQ_Wait(&request) == MPI_SUCCESS, "MPIQ_Wait");
   expect(memcmp(ours, theirs, sizeof ours) == 0, "MPIQ_Iallreduce is not exact");
+  memset(ours, 0, sizeof ours);
+  expect(MPIQ_Ireduce(x, ours, kN, MPI_FLOAT, MPI_SUM, 0, comm, info, &request) == MPI_SUCCESS,
+         "MPIQ_Ireduce");
+  expect(MPIQ_Wait(&request) == MPI_SUCCESS, "MPIQ_Wait");
+  expect(MPIQ_Ibcast(ours, kN, MPI_FLOAT, 0, comm, info, &request) == MPI_SUCCESS, "MPIQ_Ibcast");
+  expect(MPIQ_Wait(&request) == MPI_SUCCESS, "MPIQ_Wait");
+  expect(memcmp(ours, theirs, sizeof ours) == 0, "MPIQ_Ireduce and MPIQ_Ibcast are not exact");
   MPI_Info_free(&info);
 }
 
