@@ -8,10 +8,11 @@
 namespace mq {
 namespace {
 
-constexpr std::uint64_t kExactCalls = 2;              // the first of all; then one with an agreement
-constexpr std::size_t kTries = 3;                     // runs of a candidate until its time is believed
-constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
-constexpr double kFirst = 1.05, kMost = 1.5;          // MPI's times that the account holds
+constexpr std::uint64_t kExactCalls = 2;      // the first of all; then one with an agreement
+constexpr std::uint64_t kMeasuringCalls = 8;  // in which rates of codecs are measured until they are known
+constexpr std::size_t kTries = 3;             // runs of a candidate until its time is believed
+constexpr double kShare = 0.01;               // of MPI's time: what each call brings to the account
+constexpr double kFirst = 1.05, kMost = 1.5;  // MPI's times that the account holds
 constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
 // MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly
 // not the method: other processes that run meanwhile, and in a first run memory that is used for the first
@@ -237,28 +238,30 @@ Choice Chooser::leave_to_mpi(bool is_favourite) {
 
 Choice Chooser::next() {
   ++totals_.calls;
+  account_s_ += std::exchange(reserved_s_, 0.0);  // of a call that ended before the ranks agreed
   account_s_ = std::min(account_s_ + kShare * dense_s(), kMost * dense_s());
-  now_ = {};
   spent_s_ *= 1 - 1.0 / kWindow;
-  if (frozen_ != kNone) now_ = run(frozen_);
-  // So that all know of a rank that has no memory for this class.
-  now_.agrees = now_.agrees || totals_.calls == 1;
-  if (frozen_ != kNone) return now_;
-  now_.measures = totals_.calls == 1;
-  if (totals_.calls <= kExactCalls || totals_.calls < paused_until_) return now_;
+  now_ = frozen_ != kNone ? run(frozen_) : choose();
+  now_.agrees =
+      now_.agrees || totals_.calls == 1;  // so that all know of a rank that has no memory for this class
+  now_.measures = frozen_ == kNone && !is_rated_ && totals_.calls <= kMeasuringCalls;
+  return now_;
+}
+
+Choice Chooser::choose() {
+  if (totals_.calls <= kExactCalls || totals_.calls < paused_until_) return {};
   const std::size_t best = favourite();
   const bool may_try = knows_network() && known_[0].unusual == 0;
   const std::size_t tried = may_try ? worth_a_try(best) : knows_network() ? best : 0;
   const bool is_due = best != 0 && tried == best && totals_.calls - last_dense_ >= calls_between_dense(best);
   if (is_due || tried == 0 || wants_dense_) {
-    now_ = leave_to_mpi(best == 0);
     wants_dense_ = false;
-    return now_;
+    return leave_to_mpi(best == 0);
   }
-  now_ = run(tried);
-  now_.scouted = worth_a_scout(best);
+  Choice choice = run(tried);
+  choice.scouted = worth_a_scout(best);
   if (tried != best) account_s_ -= reserved_s_ = cost_of_try(tried);
-  return now_;
+  return choice;
 }
 
 void Chooser::predict(std::size_t i) {
@@ -312,7 +315,7 @@ void Chooser::add_time(std::size_t i, double seconds) {
     account_s_ -= k.excused_s;
     spent_s_ += k.excused_s;
   }
-  k.excused_s = k.runs == 0 ? std::max(-gain - most_loss, 0.0) : 0;
+  k.excused_s = k.runs == 0 ? std::clamp(-gain, most_loss, kMostLoss * dense_s()) - most_loss : 0;
   k.add_run(seconds);
   if (k.predicted > 0 && k.runs == kTries)
     k.correction = std::clamp(k.correction * k.time / k.predicted, 1 / kMostOff, kMostOff);
@@ -362,9 +365,13 @@ void Chooser::add_dense(double seconds) {
 
 void Chooser::hear_times(const Heard& heard) {
   const auto seconds = [](float rate) { return rate > 0 ? 1.0 / static_cast<double>(rate) : 0.0; };
-  if (now_.measures)
+  account_s_ += std::exchange(pending_s_, 0.0);
+  if (now_.measures && heard.encode_rate > 0) {
     slowness_ = slowness_of({static_cast<double>(heard.encode_rate), static_cast<double>(heard.decode_rate)},
                             calls_.element);
+    is_rated_ = true;
+    if (knows_network()) fit();
+  }
   if (const double s = seconds(heard.agreement_rate); s > 0) {
     const bool is_first = agreement_s_ == 0;
     constexpr double kNew = 0.2;  // share of the newest time, which is cut if it is an outlier
@@ -375,7 +382,6 @@ void Chooser::hear_times(const Heard& heard) {
   if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone)
     is_timed_judged_ ? add_judging(timed_, s) : add_time(timed_, s);
   booked_s_ = 0;
-  account_s_ += std::exchange(pending_s_, 0.0);
 }
 
 // A call with judging took so long. Judging is booked with what it took beyond the usual.
@@ -462,12 +468,29 @@ bool Chooser::judged(double error) {
   ++k.judgements;
   totals_.worst_error = std::max(totals_.worst_error, error);
   if (error <= calls_.limit.value) return true;
-  // So that the sample of this call would have been over the limit.
-  const double hidden = k.error > 0 ? error / (k.error * std::sqrt(candidates_[now_.candidate].losses)) : 1;
-  margin_ = std::max(2 * margin_, std::min(kMargin * hidden, kGreatestMargin));
-  miss(k);
   k.next_judged = 0;
+  if (k.error > 0) {
+    // So that the sample of this call would have been over the limit.
+    const double hidden = error / (k.error * std::sqrt(candidates_[now_.candidate].losses));
+    margin_ = std::max(2 * margin_, std::min(kMargin * hidden, kGreatestMargin));
+    miss(k);
+  } else {
+    distrust(now_.candidate, error);
+  }
   return false;
+}
+
+// Samples of this codec may lose nothing where the vector loses much: topk, if few elements of the sample are
+// not zero. Once they lose nothing again, the next result is judged before any other is delivered.
+void Chooser::distrust(std::size_t of, double error) {
+  for (std::size_t i = 1; i < known_.size(); ++i) {
+    if (i != of && !is_over_other_plan(i, of)) continue;
+    Known& k = known_[i];
+    k.error = error;
+    k.judgements = k.next_judged = 0;
+    k.unjudged = kTries;
+    miss(k);
+  }
 }
 
 void Chooser::restart() noexcept {
@@ -476,6 +499,7 @@ void Chooser::restart() noexcept {
   totals_ = {};
   network_ = {};
   slowness_ = {};
+  is_rated_ = false;
   now_ = {};
   timed_ = kNone;
   agreement_s_ = account_s_ = reserved_s_ = pending_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
@@ -508,6 +532,7 @@ std::uint16_t Chooser::state() const {
                                 .add(account_s_)
                                 .add(margin_)
                                 .add(agreement_s_)
+                                .add(is_rated_)
                                 .add(slowness_.encode)
                                 .add(slowness_.decode)
                                 .add(frozen_)

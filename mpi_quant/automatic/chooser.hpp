@@ -3,8 +3,9 @@
 // choose alike. It reads no clock and sends nothing: times and errors come with the agreement that a call
 // makes anyway, and tests drive it with simulated networks.
 //
-//   learn     the first three calls are exact. Their time, that of an agreement, and how fast this machine
-//             encodes and decodes fit the model, which says in which order candidates are worth a try.
+//   learn     the first two calls are exact, and the third in an unmodified program. Their time, that of an
+//             agreement, and how fast this machine encodes and decodes fit the model, which says in which
+//             order candidates are worth a try.
 //   explore   a candidate that the model or its measured time puts ahead runs three times. The third or
 //             fourth result is compared with the exact sum. The other plans of the favourite's codec run
 //             twice, also if the model is against them: it may be wrong about what a message or a pass
@@ -111,10 +112,10 @@ class Chooser {
     std::uint64_t sampled_at = 0;  // call
     unsigned misses = 0;
     std::uint64_t judgements = 0, next_judged = 0;
-    std::size_t unjudged =
-        0;               // results before the first judgement, also of times that are of no use any more
-    double usual = 0;    // time, once it has run kKept times
-    double scatter = 0;  // mean distance from it, as a share
+    // Results before the first judgement. forget_times() keeps it.
+    std::size_t unjudged = 0;
+    double usual = 0;                    // time, once it has run kKept times
+    double scatter = 0;                  // mean distance from it, as a share
     unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
     void estimate();                     // after each change of times or predicted
     void add_run(double seconds);
@@ -135,10 +136,12 @@ class Chooser {
   std::size_t worth_a_scout(std::size_t best) const;
   void take_sample(std::size_t i, const Sampled& sampled);
   double cost_of_try(std::size_t i) const;
+  Choice choose();
   Choice run(std::size_t i) const;
   Choice leave_to_mpi(bool is_favourite);
   void hear_times(const Heard& heard);
   void miss(Known& known);
+  void distrust(std::size_t of, double error);
   void count_split();
   bool knows_network() const { return dense_s() > 0 && agreement_s_ > 0; }
   double dense_s() const { return known_[0].runs == 0 ? 0 : known_[0].time; }
@@ -165,6 +168,7 @@ class Chooser {
   Totals totals_;
   Prices network_{};
   Slowness slowness_;
+  bool is_rated_ = false;      // slowness_ was measured
   Choice now_;                 // of the call under way
   std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
   static constexpr std::size_t kNone = ~std::size_t{0};

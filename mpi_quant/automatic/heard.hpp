@@ -20,7 +20,9 @@ struct Heard {
   float call_rate = 0;       // calls a second: of the call of the class that had the last agreement
   float dense_rate = 0;      // of calls that MPI reduced since then; the least
   float agreement_rate = 0;  // of the last agreement
-  // Elements a second of this rank's codecs here, if Choice::measures: of the vector, as int8.
+  // If Choice::measures: elements of the vector a second that int8 encodes and decodes here. The fastest
+  // rank's, as for times: a rank that is disturbed while it measures would hide what pays. What calls take
+  // corrects it.
   float encode_rate = 0, decode_rate = 0;
   // A hash of what the rank's chooser knows, and its complement. The greatest of each are complements of each
   // other if and only if all ranks have the same.

@@ -24,7 +24,8 @@ class Sample {
   // What a candidate does to it.
   Sampled try_on(const AutoCandidate& candidate, kernels::Isa isa);
   // How many elements a second rated_codec() encodes and decodes, of those in the middle of the vector, where
-  // they lie. 0: not known, because there is no memory. Takes about a hundredth of a call by that codec.
+  // they lie. 0: not known, because there is no memory. Takes two passes over a 128th of the vector, at least
+  // 1024 elements each.
   CodecRates rates(const std::byte* vector, std::size_t count, kernels::Element element, kernels::Isa isa);
   // The length (L2) of a residual of as many elements, in lengths of the vector, by the same elements of it.
   float debt(const std::byte* residual);

@@ -13,6 +13,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
+#include "mpi_quant/core/exact_check.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/running_call.hpp"
 #include "mpi_quant/engine/memory_steps.hpp"
@@ -101,6 +102,8 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
     if (exact_ == Exact::here)
       exact_requests_.reserve(call_.group != nullptr ? call_.group->vectors.size() : 1);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
+    if (local_error_.ok() && method.exact() && !from_program_ && call_.comm != MPI_COMM_NULL)
+      local_error_ = check_exact(call_, state_.channel.comm().handle());
     if (local_error_.ok() && !method.exact()) local_error_ = prepare_run(element);
     if (from_program_ && !came_with_error)
       local_error_ = decision_.leave_if_no_memory(std::move(local_error_));
@@ -339,7 +342,10 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
   else if (method.exact() && exact_ == Exact::here)
     signature_.kind = kNonblocking;
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
-  if (!method.exact()) sign_method();
+  if (!method.exact())
+    sign_method();
+  else if (!from_program_ && local_error_.ok())
+    signature_.params_hash = std::uint64_t{exact_hash(call_)} << 32;
   if (call_.group != nullptr) {
     signature_.kind |= kGroupForm;
     signature_.params_hash = with_parts(signature_.params_hash, call_.group->hash);

@@ -6,6 +6,7 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/exact_check.hpp"
 #include "mpi_quant/core/mean.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
@@ -53,7 +54,7 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
                        : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.mpi_count()),
                                                call.mpi_type(), call.op, comm, &request);
 #endif
-  return mpi_status(code, "MPI_Iallreduce");
+  return start_status(code, "MPI_Iallreduce");
 }
 
 Result<bool> copies_alone(const Call& call) {

@@ -230,8 +230,8 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
                                           static_cast<std::size_t>(call.count), element, isa);
     heard.encode_rate = static_cast<float>(rates.encode);
     heard.decode_rate = static_cast<float>(rates.decode);
-    return;
   }
+  if (!choice.sampled && choice.scouted == 0) return;
   if (!sample.take(static_cast<const std::byte*>(call.input()), static_cast<std::size_t>(call.count), element,
                    chooser.seconds(chooser.favourite()), chooser.totals().calls))
     return;

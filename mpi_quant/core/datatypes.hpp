@@ -26,6 +26,8 @@ struct Reals {
 // (MPI_Type_contiguous, MPI_Type_dup, MPI_Type_create_resized). MPI adds the former only.
 enum class Types : bool { predefined, derived };
 std::optional<Reals> reals_of(MPI_Datatype datatype, Types types);
+// True if MPI defines the type itself.
+bool is_predefined(MPI_Datatype datatype);
 // False if the type holds no reals, as far as that can be told at once: a handle of a derived type, which
 // says nothing about the type, gives true.
 bool may_hold_reals(MPI_Datatype datatype);

@@ -2,6 +2,7 @@
 // arguments that the caller gave. An MPI of version 3 takes counts and displacements of type int only.
 
 #include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/exact_check.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
@@ -113,6 +114,17 @@ Result<int> make_exact(const Call& c, const Way& way) {
 
 }  // namespace
 
+Status check_ints(const Call& c) {
+#if MPI_VERSION >= 4
+  if (real_mpi().allgatherv_c != nullptr) return {};  // then this library has all functions of MPI 4
+#endif
+  const PartedCall& parted = *c.parted;
+  if (parted.counts.by_rank_large == nullptr)
+    return fits_int(parted.counts.each) && fits_int(parted.gather.sendcount) ? Status{} : too_large();
+  IntArrays ints;
+  return ints.take(c) ? Status{} : too_large();
+}
+
 int exact_parted(const Call& c) {
   const Result<int> code = make_exact(c, {c.comm});
   return code.ok() ? *code : raise(c.comm, code.status());
@@ -120,7 +132,7 @@ int exact_parted(const Call& c) {
 
 Status start_exact_parted(const Call& c, MPI_Comm comm, MPI_Request& request) {
   const Result<int> code = make_exact(c, {comm, &request});
-  return code.ok() ? mpi_status(*code, starting_name(c)) : code.status();
+  return code.ok() ? start_status(*code, starting_name(c)) : code.status();
 }
 
 const char* starting_name(const Call& c) {

@@ -95,6 +95,9 @@ Call reduce_call(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Dataty
 // int if they fit, for MPI of version 3. May throw std::bad_alloc.
 void keep_arrays(const Call& call, PartedCall& parted);
 
+// An error if this MPI takes numbers of type int only, and one of the call is larger. May throw
+// std::bad_alloc.
+Status check_ints(const Call& call);
 // MPI's own call. Returns its code.
 int exact_parted(const Call& call);
 // The same on this communicator by a function of MPI that returns at once, and the name of that function. The

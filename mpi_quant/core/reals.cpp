@@ -246,6 +246,11 @@ std::optional<Reals> reals_of(MPI_Datatype datatype, Types types) {
   return reals_of(kind, datatype);
 }
 
+bool is_predefined(MPI_Datatype datatype) {
+  Origin origin;
+  return ask_origin(datatype, origin) && is_predefined(origin);
+}
+
 bool may_hold_reals(MPI_Datatype datatype) {
   return datatype != MPI_DATATYPE_NULL && remembered(datatype) != Kind::other;
 }

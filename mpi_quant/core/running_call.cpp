@@ -186,13 +186,17 @@ Status RunningCall::settle_parameters() {
 
 // prepare() has reserved memory for the requests.
 Status RunningCall::start_exact_calls() {
-  const MPI_Comm comm = state_.channel.comm().handle();
   exact_requests_.clear();
-  exact_error_ = {};
-  if (call_.group == nullptr) return start_exact(call_, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL));
+  const auto start = [&](const Call& one) {
+    MPI_Request& request = exact_requests_.emplace_back(MPI_REQUEST_NULL);
+    Status started = start_exact(one, state_.channel.comm().handle(), request);
+    if (!started.ok()) request = MPI_REQUEST_NULL;
+    return started;
+  };
+  if (call_.group == nullptr) return start(call_);
   for (std::size_t i = 0; i < call_.group->vectors.size(); ++i) {
     const Call one = call_of(call_, i);
-    if (one.count > 0) MQ_TRY(start_exact(one, comm, exact_requests_.emplace_back(MPI_REQUEST_NULL)));
+    if (one.count > 0) MQ_TRY(start(one));
   }
   return {};
 }
@@ -213,7 +217,10 @@ bool RunningCall::exact_calls_are_over() {
 
 Status RunningCall::take_turn(bool& moved) {
   if (!state_.order.may_reduce(*position_)) return {};
-  MQ_TRY(start_exact_calls());
+  // What all ranks are refused for is an error of this call. After any other error MPI's calls on this
+  // communicator may no longer meet those of the other ranks.
+  exact_error_ = start_exact_calls();
+  if (!exact_error_.ok() && exact_error_.code() != Code::bad_argument) return std::exchange(exact_error_, {});
   stage_ = Stage::reducing;
   position_->past_turn = true;
   moved = true;

@@ -110,6 +110,8 @@ std::string describe(const Signature& s) {
   const bool has_parts = s.kind > kKindMask;
   const std::uint64_t parameters = has_parts ? s.params_hash >> 32 : s.params_hash;
   if (s.codec != 0) method += " (parameters " + std::to_string(parameters % 1000000) + ")";
+  if (s.codec == 0 && s.params_hash >> 32 != 0)
+    method += " (operation and type #" + std::to_string((s.params_hash >> 32) % 1000000) + ")";
   const std::uint64_t parts = s.params_hash & kPartsMask;
   if (has_parts)
     method += is_rooted(s.kind) ? ", root " + std::to_string(parts)

@@ -25,7 +25,7 @@ inline constexpr std::uint16_t kWireVersion = 13;
 // on all ranks.
 struct Signature {
   std::uint64_t count = 0;
-  std::uint64_t params_hash = 0;  // 0 for mpi
+  std::uint64_t params_hash = 0;  // for mpi its upper half is a hash of operation and type; 0: a sum of reals
   std::uint32_t sequence = 0;     // number of the call on its communicator
   std::uint16_t codec = 0;        // 0 for mpi
   std::uint8_t plan = 0;          // 0 for mpi

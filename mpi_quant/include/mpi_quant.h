@@ -435,8 +435,8 @@ MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Coun
  *     OUT  request           the call in flight
  *
  * Compressed results, residuals and estimates are those of the blocking functions, bit for bit. If MPI makes
- * the call, it is by its own non-blocking function, which may round differently. In place, what is undefined
- * of a buffer is so from the start of the call on.
+ * the call, it is by its own non-blocking function, which may round differently. In place, the parts of a
+ * buffer that are undefined afterwards may change as soon as the call has started.
  *
  * Return errors of starting only, as MPIQ_Iallreduce. *request is then MPIQ_REQUEST_NULL. If MPI has no
  * communicator left for the library, they are an error.
@@ -471,7 +471,8 @@ MPIQ_PUBLIC int MPIQ_Ireduce(const void* sendbuf, void* recvbuf, MPI_Count count
  *
  * Return an error on all ranks if their calls differ, or if one of them brings an unusable argument.
  *
- * Hint: for parameters and gradients that each rank keeps a part of, which are the same in every step. */
+ * Hint: for parameters and gradients that each rank keeps a part of: their buffers and lengths stay the same
+ * in every step. */
 MPIQ_PUBLIC int MPIQ_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                                                MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                                MPIQ_Request* request);

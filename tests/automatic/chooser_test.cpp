@@ -305,6 +305,62 @@ TEST(Chooser, few_results_are_unjudged_however_often_all_is_measured_again) {
   EXPECT_GT(changes, 20u);
 }
 
+// topk of data with few elements that are not zero: some samples lose nothing, and the vector loses much.
+// Three results of each of its two plans may be over the limit, however many calls there are.
+TEST(Chooser, a_codec_whose_samples_lose_nothing_is_found_out) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    World world({std::size_t{16} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[1], seed, true);
+    int samples = 0, over = 0, compressed = 0;
+    world.error = [](const AutoCandidate& c) {
+      return c.method.codec->name == "topk" ? 0.26 : c.method.codec->lossless ? 0 : 0.003;
+    };
+    world.sampled_error = [&](const AutoCandidate& c) {
+      return c.method.codec->name == "topk" ? (++samples % 3 == 0 ? 0.26 : 0) : world.error(c);
+    };
+    for (int i = 0; i < 2000; ++i) {
+      const World::Done done = world.call();
+      over += done.result_error > kPercent.value;
+      compressed += done.reduced_by != 0 && done.result_error > 0;
+    }
+    EXPECT_LE(over, 6) << seed;
+    EXPECT_GT(compressed, 1000) << seed << ": other codecs go on";
+  }
+}
+
+// Whatever two runs in a row take, they are charged two of MPI's times at most, so exploring goes on.
+TEST(Chooser, two_disturbed_runs_do_not_end_exploring) {
+  for (const double times : {2.0, 5.0, 30.0}) {
+    World world({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], 1, true);
+    world.noise = 0;
+    world.disturbance = times;
+    int compressed = 0;
+    for (int i = 0; i < 600; ++i) {
+      world.disturbed_share = compressed < 2 && i > 2 ? 1 : 0;
+      compressed += world.call().reduced_by != 0;
+    }
+    EXPECT_GT(compressed, 300) << times;
+  }
+}
+
+// The first call of a class may have an error, or a vector on a GPU.
+TEST(Chooser, a_machine_that_was_not_measured_in_the_first_call_is_measured_later) {
+  for (const int missed : {0, 1, 3}) {
+    Chooser chooser({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent}, true);
+    int measured = 0;
+    for (int i = 0; i < 20; ++i) {
+      const Choice choice = chooser.next();
+      measured += choice.measures;
+      Heard heard;
+      heard.state_complement = 0xffff;
+      heard.agreement_rate = 1e6F;
+      heard.dense_rate = 1e3F;
+      if (choice.measures && i >= missed) heard.encode_rate = heard.decode_rate = 1e9F;
+      if (i >= missed) (void)chooser.heard(heard);
+    }
+    EXPECT_EQ(measured, missed + 1);
+  }
+}
+
 TEST(Chooser, sparse_data_are_found_without_being_asked_for) {
   int found = 0;
   over_worlds([&](World& world) {

@@ -213,6 +213,84 @@ TEST_F(PartedRequestErrors, calls_that_differ_are_errors_on_all_ranks_that_name_
     }
 }
 
+// MPI makes these calls, and refuses them on all ranks. The communicator and other requests of it go on to
+// work.
+TEST_F(PartedRequestErrors, what_mpi_refuses_is_an_error_of_that_call_alone) {
+  const Info int8{{"mpiq_method", "int8"}};
+  PartedCase kept_case = case_of(Parted::block, 300);
+  MPIQ_Request kept = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(call(kept_case, Form::persistent, comm, int8, &kept), MPI_SUCCESS);
+  const auto check_kept = [&] {
+    fill(kept_case, 0);
+    ASSERT_EQ(MPIQ_Start(&kept), MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Wait(&kept), MPI_SUCCESS);
+  };
+  std::vector<float> x(10, 1), y(10);
+  for (const Form form : kRequestForms) {
+    for (const Parted function : kPartedFunctions) {
+      PartedCase refused = case_of(function, 100);
+      if (adds(function)) {
+        refused.op = MPI_BAND;  // of floats
+        EXPECT_NE(run(refused, form, comm, MPI_INFO_NULL), MPI_SUCCESS);
+        refused.type = MPI_BYTE;
+        refused.op = MPI_SUM;
+        EXPECT_NE(run(refused, form, comm, MPI_INFO_NULL), MPI_SUCCESS);
+      } else {
+        MPI_Type_vector(2, 1, 2, MPI_FLOAT, &refused.type);  // not committed
+        expect_error_everywhere(run(refused, form, comm, MPI_INFO_NULL), "is not committed");
+        MPI_Type_free(&refused.type);
+      }
+      check_kept();
+    }
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    int code = (form == Form::once ? MPIQ_Iallreduce : MPIQ_Allreduce_init)(
+        x.data(), y.data(), 10, MPI_FLOAT, MPI_BAND, comm, MPI_INFO_NULL, &request);
+    if (code == MPI_SUCCESS && form == Form::persistent) code = MPIQ_Start(&request);
+    if (code == MPI_SUCCESS) code = MPIQ_Wait(&request);
+    EXPECT_NE(code, MPI_SUCCESS);
+    if (request != MPIQ_REQUEST_NULL) {
+      EXPECT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+    }
+    check_kept();
+  }
+  EXPECT_EQ(MPIQ_Request_free(&kept), MPI_SUCCESS);
+}
+
+// MPI would add by one rank's operation or another's, or would wait for ever.
+TEST_F(PartedRequestErrors, ranks_with_different_operations_or_types_get_an_error) {
+  if (size == 1) return;
+  for (const Form form : {Form::blocking, Form::once, Form::persistent})
+    for (const Parted function : kPartedFunctions) {
+      if (!adds(function)) continue;
+      const PartedCase c = case_of(function, 100);
+      PartedCase odd = c;
+      odd.op = MPI_MAX;
+      expect_refused(c, odd, form, MPI_INFO_NULL, "operation and type", "operation and type");
+      PartedCase ints = c, others = c;
+      ints.type = MPI_INT;
+      others.type = MPI_UNSIGNED;
+      expect_refused(ints, others, form, MPI_INFO_NULL, "operation and type", "operation and type");
+      fill(odd, 0);
+      EXPECT_EQ(run(odd, form, comm, MPI_INFO_NULL), MPI_SUCCESS) << "the same on all ranks";
+    }
+}
+
+// A displacement is one rank's own, and an MPI before version 4 takes an int.
+TEST_F(PartedRequestErrors, a_displacement_that_mpi_cannot_take_is_an_error_on_all_ranks) {
+  int version = 0, subversion = 0;
+  MPI_Get_version(&version, &subversion);
+  if (size == 1 || version >= 4) return;
+  for (const Form form : {Form::blocking, Form::once, Form::persistent}) {
+    PartedCase c = case_of(Parted::gatherv, 100), odd = c;
+    c.counts.back() = odd.counts.back() = 0;
+    if (rank == size - 1) c.sendcount = odd.sendcount = 0;
+    odd.at.back() = MPI_Aint{1} << 33;
+    expect_refused(c, odd, form, MPI_INFO_NULL, "more than this MPI library takes", "invalid argument");
+    fill(c, 0);
+    EXPECT_EQ(run(c, form, comm, MPI_INFO_NULL), MPI_SUCCESS);
+  }
+}
+
 TEST_F(PartedRequestErrors, a_key_serves_one_call_at_a_time_whichever_functions_these_are) {
   if (size == 1) return;
   const Info info{{"mpiq_method", "int8"}, {"mpiq_key", "w"}};

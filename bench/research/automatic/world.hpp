@@ -62,6 +62,8 @@ class World {
   };
   // How many times as long as a usual one this machine takes to encode and to decode. Ranks measure it.
   double machine = 1;
+  // What a sample shows, if it is not that error.
+  std::function<double(const AutoCandidate&)> sampled_error;
   // What the model does not know, as factors: of the codec's work (null: any within 0.6 to 1.8), and of the
   // whole call.
   std::function<double(const AutoCandidate&)> codec_slowness;
@@ -174,7 +176,8 @@ class World {
 
   Sampled sample(std::size_t i) {
     const AutoCandidate& c = chooser.candidate(i);
-    return {static_cast<float>(error(c) * (1 + noise * (2 * unit(next_random()) - 1))),
+    const double shown = sampled_error ? sampled_error(c) : error(c);
+    return {static_cast<float>(shown * (1 + noise * (2 * unit(next_random()) - 1))),
             static_cast<float>(wire_bytes(c))};
   }
 

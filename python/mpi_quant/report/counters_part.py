@@ -19,15 +19,22 @@ def _cell(event, count, vector_bytes):
     return f"{_number(count)} ({_number(count * counted.LINE_BYTES / vector_bytes)} a line)"
 
 
-def _rows(result, events):
-    found = counted.by_method(result)
-    for size, method, phase in sorted(found, key=lambda what: (what[0], order(what[1]), what[1], counted.PHASES.index(what[2]))):
+def _rows(found, shown, events):
+    """shown: names in counted.CASE that stand before the size."""
+    at = {name: i for i, name in enumerate(counted.CASE)}
+
+    def place(what):
+        case, phase = what
+        method = case[at["method"]]
+        return [str(case[at[name]]) for name in shown], case[at["bytes"]], order(method), method, counted.PHASES.index(phase)
+
+    for case, phase in sorted(found, key=place):
         if phase == "empty":
             continue
-        counts = found[size, method, phase]
+        counts, size = found[case, phase], case[at["bytes"]]
         per_byte, per_cycle = counted.derived(counts, size)
         cells = [_cell(event, counts.get(event, np.nan), size) for event in events]
-        yield reader.bytes_label(size), method, phase, *cells, _number(per_byte), _number(per_cycle)
+        yield *(str(case[at[name]]) for name in shown), reader.bytes_label(size), case[at["method"]], phase, *cells, _number(per_byte), _number(per_cycle)
 
 
 def section(selection):
@@ -40,8 +47,11 @@ def section(selection):
                       "Waiting for a message is a loop of instructions, too: compare encode and decode. An empty cell is not counted.")
     for result in files:
         events = counted.events_of(result.counters)
-        rows = list(_rows(result, events))
-        head = ("size", "method", "phase", *events, "instructions a byte", "instructions a cycle")
-        keep = [i for i in range(len(head)) if i < 3 + len(events) or any(row[i] for row in rows)]
+        found = counted.by_case(result)
+        shown = counted.varying({case for case, _ in found})
+        rows = list(_rows(found, shown, events))
+        head = (*shown, "size", "method", "phase", *events, "instructions a byte", "instructions a cycle")
+        left = len(shown) + 3
+        keep = [i for i in range(len(head)) if i < left + len(events) or any(row[i] for row in rows)]
         yield h.heading(3, f"Events in {os.path.basename(result.attrs['file'])}")
-        yield h.table([head[i] for i in keep], [[row[i] for i in keep] for row in rows], left=3)
+        yield h.table([head[i] for i in keep], [[row[i] for i in keep] for row in rows], left=left)

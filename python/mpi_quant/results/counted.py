@@ -6,7 +6,9 @@ from mpi_quant.results.whole_files import known
 PHASES = ("call", "encode", "decode", "empty")
 INSTRUCTIONS, CYCLES = "PAPI_TOT_INS", "PAPI_TOT_CYC"
 LINE_BYTES = 64
-MISSES = ("PAPI_L1_DCM", "PAPI_L1_TCM", "PAPI_L2_DCM", "PAPI_L2_TCM", "PAPI_L3_DCM", "PAPI_L3_TCM", "PAPI_TLB_DM")
+MISSES = ("PAPI_L1_DCM", "PAPI_L1_TCM", "PAPI_L2_DCM", "PAPI_L2_TCM", "PAPI_L3_DCM", "PAPI_L3_TCM")  # of lines
+# What a row of /points is a measurement of, beside its launch.
+CASE = ("collective", "ranks", "nodes", "dtype", "op", "place", "buffers", "form", "window", "arrival", "data", "input_rho", "feedback", "bytes", "method")
 
 
 def events_of(table):
@@ -29,14 +31,22 @@ def counts_of(table, point_id):
     return {name: rows.get(name) for name in columns_of(table)}
 
 
-def by_method(result):
-    """(bytes, method, phase) -> {event: count in a call, the median over launches; NaN: not known} of a file that reader.read has read."""
+def by_case(result):
+    """(case, phase) -> {event: count in a call, the median over launches; NaN: not known} of a file that reader.read has read. A case has a value
+    for each of CASE; None where the file does not say."""
+    names = result.points.dtype.names
     found = {}
     for row in result.points:
+        case = tuple(row[name].item() if name in names else None for name in CASE)
         for counted in result.counters[result.counters["point_id"] == row["point_id"]]:
-            of = found.setdefault((int(row["bytes"]), str(row["method"]), str(counted["phase"])), {})
+            of = found.setdefault((case, str(counted["phase"])), {})
             of.setdefault(str(counted["event"]), []).append(float(counted["count"]))
     return {what: {event: float(np.median(counts)) for event, counts in of.items()} for what, of in found.items()}
+
+
+def varying(cases):
+    """The names in CASE that tell these cases apart, beside bytes and method."""
+    return [name for i, name in enumerate(CASE) if name not in ("bytes", "method") and len({case[i] for case in cases}) > 1]
 
 
 def derived(counts, vector_bytes):
