@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "bench/buffers.hpp"
@@ -199,8 +198,18 @@ bool Topology::is_first_of_gpu(int rank) const {
 }
 
 std::string without_folders(std::string_view text) {
-  static const std::regex path(R"((^|[ =:;,'"])/(?:[^ :;,'"]*/)?([^ /:;,'"]*))");
-  return std::regex_replace(std::string(text), path, "$1$2");
+  std::string shown;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find_first_of(" :;,'\"", begin), text.size());
+    std::string_view word = text.substr(begin, end + 1 - begin);  // and what ends it
+    const std::size_t path = word.starts_with('/') ? 0 : word.find("=/");
+    if (path != word.npos) {
+      shown += word.substr(0, path + (word[path] == '='));
+      word.remove_prefix(word.rfind('/') + 1);
+    }
+    shown += word;
+  }
+  return shown;
 }
 
 std::string command_line_text(int argc, const char* const* argv) {

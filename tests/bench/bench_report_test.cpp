@@ -364,6 +364,7 @@ TEST(Metadata, names_files_without_their_folders) {
             "--data=file:grad-{rank}.f32 bench/sweeps/a.toml");
   EXPECT_EQ(without_folders("/opt/ucx/lib:/usr/lib"), "lib:lib");
   EXPECT_EQ(without_folders("1/2 /"), "1/2 ");
+  EXPECT_EQ(without_folders("LD=/a/b=/c \"/x/y\" d=e"), "LD=c \"y\" d=e");
   const char* const words[]{"/x/mpiq-bench", "link"};
   EXPECT_EQ(command_line_text(2, words), "mpiq-bench link");
 }
