@@ -271,6 +271,22 @@ class Progress(WithFakes):
         self.assertIn("cells: 2 running, 1 cut off\n", self.status().stdout)
         self.assertRegex(self.status().stdout, r"to go on: cd .* --out ")
 
+    def test_without_slurm_the_folder_tells_what_it_knows(self):
+        names = [cell.name for cell in self.run_of_test().cells()] + ["finish"]
+        jobs = ["101_0", "101_1", "101_2", "102"]
+        for name, job in zip(names, jobs):
+            self.file(f"run/state/{name}.state", f"t\tdone\t{job}\tn\t\n")
+        os.remove(self.path("bin/squeue"))
+        self.file("bin/squeue", "#!/bin/bash\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n")
+        os.chmod(self.path("bin/squeue"), 0o755)
+        done = self.status()
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("cells: 3 done\n", done.stdout)
+        self.assertIn("to fetch it: ", done.stdout)
+        self.file(f"run/state/{names[0]}.state", "t\trunning\t101_0\tn\t\n")
+        self.expect("unknown +101_0 +its last word: running\n", 1)
+        self.assertIn("Slurm does not answer, so this is what the folder knows. ", self.status().stdout)
+
     def test_a_controller_that_does_not_answer_for_a_while_ends_no_waiting(self):
         os.remove(self.path("bin/squeue"))
         self.file("bin/squeue", f"""#!/bin/bash

@@ -7,18 +7,20 @@ import shlex
 
 from mpi_quant.commands import command_line
 from mpi_quant.slurm import batch
-from mpi_quant.slurm.run_folder import Folder, parser_of, run
+from mpi_quant.slurm.run_folder import Failed, Folder, parser_of, run
 
-DONE, RUNNING, WAITING, FAILED, ENDED = "done", "running", "waiting", "failed", "cut off"
+DONE, RUNNING, WAITING, FAILED, ENDED, UNKNOWN = "done", "running", "waiting", "failed", "cut off", "unknown"
 
 
 def part(folder, name, job, queue, job_name):
     """State and reason of a cell, or of the job after the cells. Slurm's word counts for a job that waits, then the job's own, then
-    Slurm's again."""
+    Slurm's again. queue: None if Slurm does not answer."""
     if not job:
         return WAITING, "not submitted"
     said, by, why = folder.state(name)
     said = said if by == job else ""  # the word of an earlier submission does not explain this one
+    if queue is None:
+        return (said, why) if said in (DONE, FAILED) else (UNKNOWN, f"its last word: {said or 'none'}")
     state, reason, left, nodes = queue.get(job, ("", "", "", ""))
     if state == "PENDING":
         return WAITING, reason + (f"; {why}" if said == "left" else "")
@@ -39,21 +41,27 @@ def look(path, all_cells):
     """Prints how far a run is; returns 1 if it is in trouble."""
     folder = Folder(path)
     record, jobs = folder.record(), folder.jobs()
-    queue = batch.queue(record["job_name"])
+    silence = queue = None
+    try:
+        queue = batch.queue(record["job_name"])
+    except Failed as problem:
+        silence = problem
     found = {name: part(folder, name, jobs.get(name), queue, record["job_name"])
              for name in (*(cell.name for cell in folder.cells()), "finish")}
     states, (state, why) = {state for state, _ in found.values()}, found.pop("finish")
     counts = collections.Counter(state for state, _ in found.values())
-    print(f"{folder.path}\ncells: {', '.join(f'{counts[s]} {s}' for s in (DONE, RUNNING, WAITING, FAILED, ENDED) if s in counts)}")
+    print(f"{folder.path}\ncells: {', '.join(f'{counts[s]} {s}' for s in (DONE, RUNNING, WAITING, FAILED, ENDED, UNKNOWN) if s in counts)}")
     print("".join(line + "\n" for line in details(found, jobs, all_cells)), end="")
     print(f"finish: {state}{f' ({why})' if why else ''}")
     if states & {FAILED, ENDED} or not jobs:
         print(f"logs: {folder.path / 'log'}\nto go on: {record['go_on']}")
     elif states == {DONE}:
         print(f"to fetch it: {command_line.other('collect')} {shlex.quote(str(folder.path))}")
-    else:
+    elif not silence:
         print("to stop it: " + shlex.join(batch.cancel_command(record["job_name"])))
-    return int(bool(states & {FAILED, ENDED}))
+    if silence and UNKNOWN in states:
+        print(f"Slurm does not answer, so this is what the folder knows. {silence}")
+    return int(bool(states & {FAILED, ENDED, UNKNOWN}))
 
 
 def main(words):

@@ -76,7 +76,7 @@ def cautions(selection):
     if selection.left_out:
         out.append(f"{selection.left_out} rows failed or were skipped.")
     if "lag1" in p.dtype.names and (p["lag1"][good(p)] > 0.3).any():
-        out.append(f"In {(p['lag1'][good(p)] > 0.3).sum()} of {good(p).sum()} good rows calls resemble the call before (lag-1 "
+        out.append(f"In {(p['lag1'][good(p)] > 0.3).sum()} of {good(p).sum()} good rows a slow call is often followed by a slow one (lag-1 "
                    "autocorrelation above 0.3): their intervals of times are too narrow.")
     if "throttled" in p.dtype.names and (p["throttled"] == 1).any():
         out.append(f"The clock was lowered in {(p['throttled'] == 1).sum()} rows.")
