@@ -241,7 +241,7 @@ TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
       late += sum / 200 > 1.2 * world.true_s(world.best());
     });
   EXPECT_GT(seen, 4 * hidden);
-  EXPECT_LE(late, (seen + hidden) / 100 + kSanitized);
+  EXPECT_LE(late, (seen + hidden) / 100 + (kSanitized ? 2 : 0));
 }
 
 // The data lose far more from one call to the next: no result is over the limit, and the method goes.
@@ -309,7 +309,7 @@ TEST(Chooser, few_results_are_unjudged_however_often_all_is_measured_again) {
 // Three results of each of its two plans may be over the limit, however many calls there are.
 TEST(Chooser, a_codec_whose_samples_lose_nothing_is_found_out) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    World world({std::size_t{16} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[1], seed, true);
+    World world({std::size_t{16} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], seed, true);
     int samples = 0, over = 0, compressed = 0;
     world.error = [](const AutoCandidate& c) {
       return c.method.codec->name == "topk" ? 0.26 : c.method.codec->lossless ? 0 : 0.003;
@@ -329,7 +329,7 @@ TEST(Chooser, a_codec_whose_samples_lose_nothing_is_found_out) {
 
 // Whatever two runs in a row take, they are charged two of MPI's times at most, so exploring goes on.
 TEST(Chooser, two_disturbed_runs_do_not_end_exploring) {
-  for (const double times : {2.0, 5.0, 30.0}) {
+  for (const double times : {2.0, 5.0, 10.0, 30.0}) {
     World world({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], 1, true);
     world.noise = 0;
     world.disturbance = times;
@@ -338,7 +338,7 @@ TEST(Chooser, two_disturbed_runs_do_not_end_exploring) {
       world.disturbed_share = compressed < 2 && i > 2 ? 1 : 0;
       compressed += world.call().reduced_by != 0;
     }
-    EXPECT_GT(compressed, 300) << times;
+    EXPECT_GT(compressed, 400) << times;
   }
 }
 
