@@ -305,37 +305,43 @@ TEST(Chooser, few_results_are_unjudged_however_often_all_is_measured_again) {
   EXPECT_GT(changes, 20u);
 }
 
-// topk of data with few elements that are not zero: some samples lose nothing, and the vector loses much.
+// topk of data with few elements that are not zero: most samples lose nothing, and the vector loses much.
 // Three results of each of its two plans may be over the limit, however many calls there are.
 TEST(Chooser, a_codec_whose_samples_lose_nothing_is_found_out) {
+  int found = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    World world({std::size_t{16} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], seed, true);
+    World world({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], seed, true);
+    const auto is_topk = [](const AutoCandidate& c) { return c.method.codec->name == "topk"; };
     int samples = 0, over = 0, compressed = 0;
-    world.error = [](const AutoCandidate& c) {
-      return c.method.codec->name == "topk" ? 0.26 : c.method.codec->lossless ? 0 : 0.003;
+    world.codec_slowness = [&](const AutoCandidate& c) { return is_topk(c) ? 0.2 : 1.0; };
+    world.error = [&](const AutoCandidate& c) {
+      return is_topk(c) ? 0.26 : c.method.codec->lossless ? 0 : 0.003;
     };
     world.sampled_error = [&](const AutoCandidate& c) {
-      return c.method.codec->name == "topk" ? (++samples % 3 == 0 ? 0.26 : 0) : world.error(c);
+      return !is_topk(c) ? world.error(c) : ++samples % 50 == 0 ? 0.26 : 0;
     };
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       const World::Done done = world.call();
       over += done.result_error > kPercent.value;
-      compressed += done.reduced_by != 0 && done.result_error > 0;
+      compressed += done.reduced_by != 0;
     }
+    found += world.chooser.totals().worst_error > kPercent.value;
     EXPECT_LE(over, 6) << seed;
-    EXPECT_GT(compressed, 1000) << seed << ": other codecs go on";
+    EXPECT_GT(compressed, 500) << seed << ": other codecs go on";
   }
+  EXPECT_GT(found, 5);
 }
 
-// Whatever two runs in a row take, they are charged two of MPI's times at most, so exploring goes on.
+// The first two runs of the first candidate take 10 or 30 times as long as MPI, because of other processes.
+// They are charged two of MPI's times at most, so exploring goes on.
 TEST(Chooser, two_disturbed_runs_do_not_end_exploring) {
-  for (const double times : {2.0, 5.0, 10.0, 30.0}) {
+  for (const double times : {2.0, 10.0, 30.0}) {
     World world({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent}, kNetworks[0], 1, true);
     world.noise = 0;
-    world.disturbance = times;
     int compressed = 0;
+    world.slowness = [&](const AutoCandidate&) { return compressed < 2 ? 4 * times : 1.0; };
     for (int i = 0; i < 600; ++i) {
-      world.disturbed_share = compressed < 2 && i > 2 ? 1 : 0;
+      world.set_network(world.network());  // slowness may have changed
       compressed += world.call().reduced_by != 0;
     }
     EXPECT_GT(compressed, 400) << times;
