@@ -39,7 +39,7 @@ class Manuals(unittest.TestCase):
             examples = [line for line in help_of(page).split("\n") if re.match(r"  (mpiexec|mpiq-\S+) ", line)]
             shown += len(examples)
             self.assertEqual([line for line in examples if line not in verbatim.split("\n")], [], page)
-        self.assertGreater(shown, 5)
+        self.assertGreater(shown, 4)  # mpiq-run alone has five
 
 
 if __name__ == "__main__":
