@@ -53,9 +53,9 @@ class Channel {
     Plan plan;
     PlanIndex index;
   };
-  // Gives the plan of this row for elements of this type (the last three: see Ranks) to `planned`, which may
-  // have it from the call before. The channel makes a plan once, or anew for another root than that of the
-  // call before. Calls in flight may have other roots, so each call holds its own.
+  // Puts the plan of this row for elements of this type into `planned`, unless it is there already from the
+  // call before. encodes_own, carries_own and root: see Ranks. The channel keeps the last plan of each row,
+  // and makes a new one for another root. Calls in flight may have other roots, so each holds its plan.
   void plan_call(const PlanRow& row, kernels::Element element, bool encodes_own, bool carries_own, int root,
                  std::shared_ptr<const PlannedCall>& planned);
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of

@@ -130,7 +130,8 @@ std::optional<bool> find_root(Call& call, int root, PartedCall& parted) {
   return false;
 }
 
-// Of the arrays of counts and displacements. 0: the communicator does not tell, and MPI refuses the call.
+// How many counts and displacements the caller gives. 0: MPI does not tell for this communicator, and will
+// refuse the call.
 int length_of_arrays(const Call& call) {
   if (!call.parted->ends.empty()) return static_cast<int>(call.parted->ends.size());
   int inter = 0, ranks = 0;
