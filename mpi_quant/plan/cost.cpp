@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant/plan/layout.hpp"
@@ -38,6 +39,12 @@ class Walk {
       if (s.op == Op::decode || s.op == Op::decode_add) ++writes_left_[index(s.chunk)];
   }
 
+  // The rank only receives from others what a rank sent that was walked before: its last message.
+  void comes_from(const Walk& sender) {
+    upstream_ = sender.port_free_;
+    upstream_.add(Term::latency, 1, prices_);
+    has_upstream_ = true;
+  }
   void run() {
     for (const Step& s : plan_.steps)
       if (s.op == Op::exchange)
@@ -79,13 +86,15 @@ class Walk {
       port_free_ = longer(port_free_, now_);
       sent_.add(Term::byte, bytes, prices_);
       arrival = port_free_;
+    } else if (has_upstream_) {
+      arrival = upstream_;
     } else {
       arrival = now_;
       arrival.add(Term::overhead, 1, prices_);
       arrival.add(Term::byte, bytes, prices_);
     }
     if (s.from == kNobody) return;
-    arrival.add(Term::latency, 1, prices_);
+    if (s.to != kNobody || !has_upstream_) arrival.add(Term::latency, 1, prices_);
     arrives_[index(s.recv_slot)] = arrival;
     bytes_[index(s.recv_slot)] = bytes;
     is_coming_[index(s.recv_slot)] = 1;
@@ -112,13 +121,49 @@ class Walk {
   const Layout& layout_;
   const CallShape& call_;
   const Prices& prices_;
-  Cost now_, port_free_, work_, sent_, all_;
+  Cost now_, port_free_, work_, sent_, all_, upstream_;
+  bool has_upstream_ = false;
   std::vector<Cost> arrives_;     // by slot
   std::vector<double> bytes_;     // by slot
   std::vector<char> is_coming_;   // by slot
   std::vector<int> writes_left_;  // by chunk
   std::vector<char> is_touched_;  // by chunk
 };
+
+// What a call of several segments takes whose first segment takes `first`.
+Cost of_all_segments(const Layout& layout, const Cost& first, const Cost& work, const Cost& sent, int ranks,
+                     const Prices& prices) {
+  const auto segments = static_cast<double>(layout.segments());
+  Cost rest = longer(work, sent).times(segments - 1);
+  rest += first;
+  Cost total = longer(rest, first.times(segments / usual_pipelines(ranks)));
+  total += agreement_cost(ranks, prices);
+  return total;
+}
+
+Layout layout_of(const Plan& plan, const CallShape& call) {
+  return {call.count, plan.chunks, call.block, call.element_bytes, call.whole};
+}
+
+// The root's way, and from there the way of the rank that gets its last message.
+Cost bcast_cost(const PlanRow& row, const CallShape& call, const Prices& prices) {
+  Ranks ranks = call.ranks;
+  ranks.size = std::max(ranks.size, 2);
+  ranks.root = ranks.rank = 0;
+  const Plan of_root = row.make(ranks);
+  int last = 0;
+  for (const Step& s : of_root.steps)
+    if (s.op == Op::exchange && s.to != kNobody) last = s.to;
+  ranks.rank = last;
+  const Plan of_last = row.make(ranks);
+  const Layout layout = layout_of(of_root, call);
+  Walk root(of_root, layout, call, prices), end(of_last, layout, call, prices);
+  root.run();
+  end.comes_from(root);
+  end.run();
+  return of_all_segments(layout, longer(root.all(), end.all()), longer(root.work(), end.work()),
+                         longer(root.sent(), end.sent()), ranks.size, prices);
+}
 
 }  // namespace
 
@@ -151,20 +196,35 @@ Cost dense_cost(double bytes, int ranks, const Prices& prices) {
                            [](const Cost& a, const Cost& b) { return a.seconds < b.seconds; });
 }
 
+Cost dense_cost(Collective collective, double bytes, int ranks, const Prices& prices) {
+  if (collective == Collective::allreduce) return dense_cost(bytes, ranks, prices);
+  const double p = std::max(ranks, 2), rounds = log2_up(ranks), but_own = (p - 1) / p * bytes;
+  if (!has_root(collective)) return messages_in_turn(rounds, but_own, prices);
+  const Cost tree = messages_in_turn(rounds, rounds * bytes, prices),
+             halves = messages_in_turn(2 * rounds, 2 * but_own, prices);
+  return tree.seconds < halves.seconds ? tree : halves;
+}
+
 Cost cost_of(const PlanRow& row, const CallShape& call, const Prices& prices) {
   Ranks ranks = call.ranks;
   ranks.rank = 0;  // has the most work in every plan, or nearly (grid)
   ranks.size = std::max(ranks.size, 2);
   const Plan plan = row.make(ranks);
-  const Layout layout(call.count, plan.chunks, call.block, call.element_bytes, call.whole);
+  const Layout layout = layout_of(plan, call);
   Walk walk(plan, layout, call, prices);
   walk.run();
-  const auto segments = static_cast<double>(layout.segments());
-  Cost rest = longer(walk.work(), walk.sent()).times(segments - 1);
-  rest += walk.all();
-  Cost total = longer(rest, walk.all().times(segments / usual_pipelines(ranks.size)));
-  total += agreement_cost(ranks.size, prices);
-  return total;
+  return of_all_segments(layout, walk.all(), walk.work(), walk.sent(), ranks.size, prices);
+}
+
+Cost cost_of(Collective collective, const CallShape& call, const Prices& prices) {
+  const int ranks = call.ranks.size;
+  if (collective == Collective::allreduce)
+    return cost_of(choose_plan(call.count * call.element_bytes, ranks), call, prices);
+  const auto encoded = static_cast<std::uint64_t>(static_cast<double>(call.count) * call.wire_bytes);
+  if (!has_root(collective)) return cost_of(*plan_of(collective, encoded, ranks), call, prices);
+  Prices forwards = prices;
+  if (collective == Collective::reduce) std::swap(forwards[Term::encode], forwards[Term::decode]);
+  return bcast_cost(*plan_of(Collective::bcast, encoded, ranks), call, forwards);
 }
 
 }  // namespace mq

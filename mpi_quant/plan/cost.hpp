@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "mpi_quant/plan/collective.hpp"
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
@@ -64,6 +65,9 @@ struct CallShape {
 
 // Agreement included.
 Cost cost_of(const PlanRow& plan, const CallShape& call, const Prices& prices);
+// By the plan of the collective, where the method names none. count: of all parts. The model has no port that
+// receives, so a reduction to a root is taken to need as long as a broadcast backwards.
+Cost cost_of(Collective collective, const CallShape& call, const Prices& prices);
 Cost agreement_cost(int ranks, const Prices& prices);
 // MPI's own reduction: recursive doubling (Thakur, Rabenseifner and Gropp 2005), halving and doubling
 // (Rabenseifner 2004) or a ring (Patarasuk and Yuan 2009).
@@ -74,6 +78,9 @@ inline constexpr std::array<std::string_view, 3> kDenseNames{"recursive_doubling
 std::array<Cost, kDenseNames.size()> dense_costs(double bytes, int ranks, const Prices& prices);
 // By the algorithm that takes least.
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
+// MPI's own collective. bytes: of all parts. A reduce-scatter by halving and an allgather by doubling; with a
+// root a binomial tree, or halves that are scattered and gathered (Thakur, Rabenseifner and Gropp 2005).
+Cost dense_cost(Collective collective, double bytes, int ranks, const Prices& prices);
 
 // The lengths of what a call sends beside elements. engine/agree.cpp compares them with the structs.
 inline constexpr std::size_t kFrameHeaderBytes = 32, kHelloBytes = 192;

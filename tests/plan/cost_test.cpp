@@ -135,6 +135,59 @@ TEST(Cost, a_dense_sum_takes_its_best_algorithm) {
                    30 * 1.2e-5 + 2 * 15.0 / 16 * 1e-6);
 }
 
+TEST(Cost, other_collectives_take_what_their_plans_send) {
+  Prices prices;
+  prices[Term::latency] = 3e-6;
+  prices[Term::overhead] = 1e-6;
+  prices[Term::byte] = 2e-9;
+  prices[Term::encode] = 1e-10;
+  prices[Term::decode] = 2e-10;
+  constexpr std::size_t kCount = 6000;
+  constexpr double n = kCount, wire = 1, header = 32, half = n / 2;
+  const auto seconds = [&](Collective collective, int ranks) {
+    return cost_of(collective, shape(ranks, kCount, wire), prices).seconds -
+           agreement_cost(ranks, prices).seconds;
+  };
+  const double message = 2 * 1e-6 + 3e-6;
+  // Between two ranks: encode, send, decode. A broadcast backwards decodes where it encoded.
+  const double bcast = 1e-10 * n + message + 2e-9 * (header + n) + 2e-10 * n;
+  EXPECT_NEAR(seconds(Collective::bcast, 2), bcast, 1e-12);
+  EXPECT_NEAR(seconds(Collective::reduce, 2), bcast, 1e-12);
+  EXPECT_NEAR(seconds(Collective::reduce_scatter, 2),
+              1e-10 * half + message + 2e-9 * (header + half) + 2e-10 * half, 1e-12);
+  // Each decodes its own part while the other's is on the way.
+  EXPECT_NEAR(seconds(Collective::allgather, 2),
+              1e-10 * half + message + 2e-9 * (header + half) + 2e-10 * half, 1e-12);
+  // A long vector among many ranks: two of its lengths go through a port one after the other.
+  Prices bytes;
+  bytes[Term::byte] = 1e-9;
+  constexpr std::size_t kLong = std::size_t{1} << 20;
+  const double spread = cost_of(Collective::bcast, shape(16, kLong, wire), bytes).seconds;
+  EXPECT_GE(spread, 1e-9 * kLong);
+  EXPECT_LE(spread, 1e-9 * 2 * kLong);
+  EXPECT_EQ(cost_of(Collective::reduce, shape(16, kLong, wire), bytes).seconds, spread);
+  const CallShape call = shape(16, kLong, wire);
+  EXPECT_EQ(cost_of(Collective::allreduce, call, prices).seconds,
+            cost_of(choose_plan(4 * kLong, 16), call, prices).seconds);
+}
+
+TEST(Cost, mpis_other_collectives_take_their_best_algorithm) {
+  Prices prices;
+  prices[Term::latency] = 1e-5;
+  prices[Term::overhead] = 1e-6;
+  prices[Term::byte] = 1e-9;
+  const auto seconds = [&](Collective collective, double bytes) {
+    return dense_cost(collective, bytes, 16, prices).seconds;
+  };
+  for (const Collective each : {Collective::reduce_scatter, Collective::allgather})
+    EXPECT_DOUBLE_EQ(seconds(each, 1e8), 4 * 1.2e-5 + 15.0 / 16 * 0.1);
+  for (const Collective each : {Collective::bcast, Collective::reduce}) {
+    EXPECT_DOUBLE_EQ(seconds(each, 1000), 4 * (1.2e-5 + 1e-6));               // a tree
+    EXPECT_DOUBLE_EQ(seconds(each, 1e8), 8 * 1.2e-5 + 2 * 15.0 / 16 * 0.1);  // halves
+  }
+  EXPECT_EQ(seconds(Collective::allreduce, 1e8), dense_cost(1e8, 16, prices).seconds);
+}
+
 TEST(Cost, nothing_that_costs_more_makes_a_call_shorter) {
   std::mt19937_64 random(seed());
   std::uniform_real_distribution<double> exponent(-3, 3);
