@@ -145,8 +145,21 @@ Layout layout_of(const Plan& plan, const CallShape& call) {
   return {call.count, plan.chunks, call.block, call.element_bytes, call.whole};
 }
 
-// The root's way, and from there the way of the rank that gets its last message.
-Cost bcast_cost(const PlanRow& row, const CallShape& call, const Prices& prices) {
+// What ranks between the leaves and the root of a reduction do beside the two ends of its longest chain, for
+// n elements: an owner adds up its chunks; in a tree each rank on the way adds and encodes.
+Cost between(const Plan& plan, double n, int ranks, const Prices& prices) {
+  Cost all;
+  const double levels = plan.chunks > 1 ? 1 : log2_up(ranks) - 1;
+  all.add(Term::decode, levels * n, prices);
+  all.add(Term::encode, plan.chunks > 1 ? 0 : levels * n, prices);
+  return all;
+}
+
+// The root's way, and from there the way of the rank that gets its last message. A reduction goes it backwards.
+Cost rooted_cost(Collective collective, const PlanRow& row, const CallShape& call, const Prices& given) {
+  const bool adds_up = adds(collective);
+  Prices prices = given;
+  if (adds_up) std::swap(prices[Term::encode], prices[Term::decode]);
   Ranks ranks = call.ranks;
   ranks.size = std::max(ranks.size, 2);
   ranks.root = ranks.rank = 0;
@@ -161,8 +174,18 @@ Cost bcast_cost(const PlanRow& row, const CallShape& call, const Prices& prices)
   root.run();
   end.comes_from(root);
   end.run();
-  return of_all_segments(layout, longer(root.all(), end.all()), longer(root.work(), end.work()),
-                         longer(root.sent(), end.sent()), ranks.size, prices);
+  Cost first = longer(root.all(), end.all()), work = longer(root.work(), end.work());
+  if (adds_up) {
+    for (Cost* const cost : {&first, &work})
+      std::swap(cost->amounts[Term::encode], cost->amounts[Term::decode]);
+    double n = 0;
+    for (int c = 0; c < of_root.chunks; ++c)
+      n += static_cast<double>(layout.chunk(0, static_cast<std::size_t>(c)).n);
+    const Cost more = between(of_root, n, ranks.size, given);
+    first += more;
+    work += more;
+  }
+  return of_all_segments(layout, first, work, longer(root.sent(), end.sent()), ranks.size, given);
 }
 
 }  // namespace
@@ -222,9 +245,7 @@ Cost cost_of(Collective collective, const CallShape& call, const Prices& prices)
     return cost_of(choose_plan(call.count * call.element_bytes, ranks), call, prices);
   const auto encoded = static_cast<std::uint64_t>(static_cast<double>(call.count) * call.wire_bytes);
   if (!has_root(collective)) return cost_of(*plan_of(collective, encoded, ranks), call, prices);
-  Prices forwards = prices;
-  if (collective == Collective::reduce) std::swap(forwards[Term::encode], forwards[Term::decode]);
-  return bcast_cost(*plan_of(Collective::bcast, encoded, ranks), call, forwards);
+  return rooted_cost(collective, *plan_of(Collective::bcast, encoded, ranks), call, prices);
 }
 
 }  // namespace mq

@@ -166,9 +166,28 @@ TEST(Cost, other_collectives_take_what_their_plans_send) {
   EXPECT_GE(spread, 1e-9 * kLong);
   EXPECT_LE(spread, 1e-9 * 2 * kLong);
   EXPECT_EQ(cost_of(Collective::reduce, shape(16, kLong, wire), bytes).seconds, spread);
+  // Its owners decode what they add, and the root decodes the sums.
+  Prices work;
+  work[Term::encode] = 1e-9;
+  work[Term::decode] = 3e-9;
+  EXPECT_NEAR(cost_of(Collective::reduce, shape(16, kLong, wire), work).seconds, 7e-9 * kLong,
+              0.1 * 7e-9 * kLong);
   const CallShape call = shape(16, kLong, wire);
   EXPECT_EQ(cost_of(Collective::allreduce, call, prices).seconds,
             cost_of(choose_plan(4 * kLong, 16), call, prices).seconds);
+}
+
+TEST(Cost, amounts_and_prices_of_other_collectives_make_their_seconds) {
+  Prices prices;
+  for (std::size_t i = 0; i < prices.of.size(); ++i) prices.of[i] = 1e-9 * static_cast<double>(i + 1);
+  for (const Collective collective : kCollectives)
+    for (const int ranks : {2, 3, 16, 100})
+      for (const std::size_t count : {std::size_t{100}, std::size_t{1} << 20}) {
+        const Cost cost = cost_of(collective, shape(ranks, count, 1), prices);
+        double sum = 0;
+        for (std::size_t i = 0; i < prices.of.size(); ++i) sum += cost.amounts.of[i] * prices.of[i];
+        EXPECT_NEAR(cost.seconds, sum, 1e-9 * sum) << name(collective) << " of " << count << ", " << ranks;
+      }
 }
 
 TEST(Cost, mpis_other_collectives_take_their_best_algorithm) {
@@ -182,7 +201,7 @@ TEST(Cost, mpis_other_collectives_take_their_best_algorithm) {
   for (const Collective each : {Collective::reduce_scatter, Collective::allgather})
     EXPECT_DOUBLE_EQ(seconds(each, 1e8), 4 * 1.2e-5 + 15.0 / 16 * 0.1);
   for (const Collective each : {Collective::bcast, Collective::reduce}) {
-    EXPECT_DOUBLE_EQ(seconds(each, 1000), 4 * (1.2e-5 + 1e-6));               // a tree
+    EXPECT_DOUBLE_EQ(seconds(each, 1000), 4 * (1.2e-5 + 1e-6));              // a tree
     EXPECT_DOUBLE_EQ(seconds(each, 1e8), 8 * 1.2e-5 + 2 * 15.0 / 16 * 0.1);  // halves
   }
   EXPECT_EQ(seconds(Collective::allreduce, 1e8), dense_cost(1e8, 16, prices).seconds);

@@ -158,9 +158,16 @@ class Halves(WithFiles):
             self.assertEqual((done.returncode, done.stdout), (0, ""), "nothing is left to do")
             done = tool("plot", "scaling", path, "-o", self.path("figures"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assert_model_is_near(path)
+
+    def assert_model_is_near(self, path):
+        done = tool("simulate", "--bin", BIN, "--model", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        off = float(done.stdout.splitlines()[-1].split("|")[6])
+        self.assertLess(off, 2, done.stdout)
 
     def test_what_is_for_allreduce_is_refused(self):
-        for words, reason in ((("--methods", "onebit/direct"), "has a plan of its own"), (("--model",), "of allreduce only"),
+        for words, reason in ((("--methods", "onebit/direct"), "has a plan of its own"),
                               (("--sparse",), "of allreduce only")):
             done = simulate("--collective", "allgather", "--ranks", "4", "--sizes", "64K", *words)
             self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))

@@ -34,7 +34,8 @@ Prices prices_of(const SimulatedCall& call, const Network& network, const Rates&
 Cost model_of(const SimulatedCall& call, const Network& network, const Rates& rates) {
   const Prices prices = prices_of(call, network, rates);
   if (call.method.exact())
-    return dense_cost(static_cast<double>(call.count * kernels::element_bytes(call.element)), call.ranks,
+    return dense_cost(call.collective,
+                      static_cast<double>(call.count * kernels::element_bytes(call.element)), call.ranks,
                       prices);
   CallShape shape;
   shape.ranks = {0, call.ranks, network.per_node, call.method.codec->exact_sums};
@@ -46,6 +47,7 @@ Cost model_of(const SimulatedCall& call, const Network& network, const Rates& ra
       std::min(std::max<std::size_t>(call.count, 1), kChunkBytes / shape.element_bytes);
   WireSizes sizes(*call.method.codec, call.method.params, call.element, call.feedback);
   shape.wire_bytes = static_cast<double>(sizes.bytes(sample)) / static_cast<double>(sample);
+  if (call.collective != Collective::allreduce) return cost_of(call.collective, shape, prices);
   return cost_of(plan_of(call), shape, prices);
 }
 

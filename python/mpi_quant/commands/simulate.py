@@ -196,7 +196,8 @@ def modelled(options, points):
     ranks, sizes = [",".join(map(str, sorted(set(points[column])))) for column in ("ranks", "bytes")]
     link = str(points["link"][0]).removeprefix("sim:")
     methods = ",".join(sorted(set(map(str, points["method"]))))
-    done = simulate(options, link, ranks, methods, "--sizes", sizes, "--model", stdout=subprocess.PIPE, text=True)
+    done = simulate(options, link, ranks, methods, "--collective", str(points["collective"][0]), "--sizes", sizes, "--model",
+                    stdout=subprocess.PIPE, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {(line["ranks"], line["bytes"], line["method"]): (line["seconds"], line["plan"]) for line in lines}
 
@@ -207,8 +208,8 @@ def ratios_of(options):
     for path in options.model:
         points = reader.read(path).points
         points = points[points["status"] == SIMULATED]
-        if set(points["collective"]) - {ALLREDUCE} or len(set(points["link"])) != 1 or len(set(points["feedback"][points["method"] != DENSE])) > 1:
-            sys.exit(f"{command_line.program()}: {path}: simulated rows of allreduce and of one link are expected, all with feedback or all without")
+        if len(set(points["collective"])) != 1 or len(set(points["link"])) != 1 or len(set(points["feedback"][points["method"] != DENSE])) > 1:
+            sys.exit(f"{command_line.program()}: {path}: simulated rows of one collective and of one link are expected, all with feedback or all without")
         found = modelled(options, points)
         for row in points:
             method = str(row["method"])
