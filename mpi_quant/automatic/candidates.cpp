@@ -53,19 +53,28 @@ constexpr std::string_view kByNodes =
     "hierarchical";  // also, where several ranks share each of several nodes
 constexpr int kMany = 8;
 
+// The ranks whose errors are in an element of a result.
+int summands(const CallClass& calls) { return adds(calls.collective) ? calls.ranks : 1; }
+
 // Lossless; or each element of a result is within the limit, whatever the vectors are.
 bool promises(const CallClass& calls, const Method& method) {
   const kernels::Codec& codec = *method.codec;
   if (codec.lossless) return true;
   if (calls.limit.kind != Automatic::Kind::absolute || !codec.exact_sums) return false;
   const double of_a_rank = codec.absolute_bound(method.params, calls.ranks);
-  return of_a_rank > 0 && calls.ranks * of_a_rank <= calls.limit.value;
+  return of_a_rank > 0 && summands(calls) * of_a_rank <= calls.limit.value;
 }
 
 double losses_over(const Method& method, const CallClass& calls) {
-  return losses_of(*method.plan,
-                   {.size = calls.ranks, .per_node = calls.per_node, .encodes_own = method.codec->exact_sums})
-      .all();
+  const PlanRow* const own = plan_of(
+      calls.collective, method.codec->wire_bound(calls.count(), calls.element, method.params), calls.ranks);
+  // Where owners do not encode their own parts, the share is less than one if the ranks bring alike vectors.
+  // They need not.
+  return std::max(
+      1.0,
+      losses_of(own != nullptr ? *own : *method.plan,
+                {.size = calls.ranks, .per_node = calls.per_node, .encodes_own = method.codec->exact_sums})
+          .all());
 }
 
 // An element has as many floats.
@@ -90,11 +99,14 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
     candidate.losses = losses_over(candidate.method, calls);
     out.push_back(candidate);
   };
-  if (calls.ranks < kMany)
+  if (calls.collective != Collective::allreduce)
+    add_over("");
+  else if (calls.ranks < kMany)
     std::for_each(kFewRanks.begin(), kFewRanks.end(), add_over);
   else
     std::for_each(kManyRanks.begin(), kManyRanks.end(), add_over);
-  if (calls.per_node > 1 && calls.per_node < calls.ranks) add_over(kByNodes);
+  const bool has_nodes = calls.per_node > 1 && calls.per_node < calls.ranks;
+  if (has_nodes && calls.collective == Collective::allreduce) add_over(kByNodes);
 }
 
 }  // namespace
@@ -107,8 +119,9 @@ std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
     for (const Usual& usual : table) add(calls, usual, usual.text, false, out);
   };
   for (const Usual& usual : kLossless) add(calls, usual, usual.text, true, out);
+  // bound(abs=X) is a promise for a sum over the ranks.
   if (limit.kind == Automatic::Kind::absolute)
-    add(calls, kBound, "bound(abs=" + number(limit.value) + ")", true, out);
+    add(calls, kBound, "bound(abs=" + number(limit.value * (calls.ranks / summands(calls))) + ")", true, out);
   if (limit.kind == Automatic::Kind::relative && limit.value > 0) add_all(kLossy);
   if (limit.kind == Automatic::Kind::feedback)
     for (const WithMemory& each : kWithFeedback)
@@ -120,6 +133,7 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
                                            const Method& method) {
   const bool is_half = kernels::element_bytes(calls.element) < sizeof(float);
   if (is_half || method.exact() || method.scheme != nullptr || method.memory != nullptr) return {};
+  if (!unfit_for(calls.collective, method).empty()) return {};
   const auto same = std::find_if(listed.begin() + 1, listed.end(), [&](const AutoCandidate& other) {
     return other.method.codec == method.codec && other.method.params == method.params;
   });
@@ -131,7 +145,8 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
   AutoCandidate candidate = same == listed.end() ? AutoCandidate{} : *same;
   if (same == listed.end()) candidate.is_sure = is_sure;
   candidate.method = method;
-  if (method.plan == nullptr) candidate.method.plan = &choose_plan(calls.bytes, calls.ranks);
+  if (method.plan == nullptr && calls.collective == Collective::allreduce)
+    candidate.method.plan = &choose_plan(calls.bytes, calls.ranks);
   candidate.losses = losses_over(candidate.method, calls);
   return candidate;
 }
@@ -149,7 +164,8 @@ Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s)
   constexpr int kHalvings = 40;
   for (int i = 0; i < kHalvings; ++i) {
     prices[Term::byte] = (low + high) / 2;
-    (dense_cost(bytes, calls.ranks, prices).seconds < dense_s ? low : high) = prices[Term::byte];
+    (dense_cost(calls.collective, bytes, calls.ranks, prices).seconds < dense_s ? low : high) =
+        prices[Term::byte];
   }
   return prices;
 }
@@ -186,7 +202,9 @@ double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const
   shape.block = method.codec->block(method.params);
   shape.whole = method.codec->whole(method.params);
   shape.wire_bytes = candidate.wire_bytes;
-  return cost_of(*method.plan, shape, prices).seconds;
+  return (method.plan != nullptr ? cost_of(*method.plan, shape, prices)
+                                 : cost_of(calls.collective, shape, prices))
+      .seconds;
 }
 
 }  // namespace mq

@@ -19,13 +19,16 @@ struct CallClass {
   kernels::Element element = kernels::Element::f32;
   int ranks = 2;
   Automatic limit;
-  int per_node = 1;  // Ranks::per_node
+  int per_node = 1;  // Ranks::per_node; of an allreduce
+  Collective collective = Collective::allreduce;
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
 };
 
 struct AutoCandidate {
-  Method method;  // with its plan; of the first candidate: MPI reduces
+  // With its plan, if the collective is an allreduce: the others have no choice. The first candidate's: MPI
+  // reduces.
+  Method method;
   // Of an element, on one core of a usual machine (usual_rates). They only order what is tried first; calls
   // that ran replace the prediction.
   double encode_s = 0, decode_s = 0;
@@ -40,8 +43,8 @@ struct AutoCandidate {
 // throw std::bad_alloc.
 std::vector<AutoCandidate> candidates_of(const CallClass& calls);
 
-// The candidate that a line of a file names, beside those of candidates_of. A method that names no plan gets
-// the one that the library chooses. Nothing if the limit cannot be kept with the method, or if it is MPI's
+// The candidate that a line of a file names, beside those of candidates_of. For an allreduce a method that
+// names no plan gets the one that the library chooses. Nothing if the limit cannot be kept with the method, or if it is MPI's
 // own reduction. Its time is not predicted.
 std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
                                            const Method& method);

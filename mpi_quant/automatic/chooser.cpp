@@ -229,6 +229,7 @@ Choice Chooser::run(std::size_t i) const {
 Choice Chooser::leave_to_mpi(bool is_favourite) {
   Choice choice;
   last_dense_ = totals_.calls;
+  choice.agrees = timed() == TimedRank::slowest;  // else its time would say nothing
   if (!is_favourite) return choice;
   choice.agrees = !knows_network() || totals_.calls - last_agreement_ >= calls_between_agreements();
   const std::size_t next = worth_a_scout(0);
@@ -277,7 +278,11 @@ void Chooser::fit() {
 double Chooser::judging_s() const { return judged_s_ > 0 ? judged_s_ : kJudging * dense_s(); }
 
 void Chooser::pay_agreement() {
-  if (!agrees_anyway_) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+  if (agrees_anyway_) return;
+  if (dense_s() == 0 && timed() == TimedRank::slowest)
+    ++unpaid_agreements_;
+  else
+    pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
 }
 
 void Chooser::pay(double seconds) {
@@ -360,11 +365,11 @@ void Chooser::add_dense(double seconds) {
   if (!is_first) return;
   // What a change allows to try again is what 200 calls may cost, less what they have cost so far.
   account_s_ = std::clamp(kShare * kWindow * dense_s() - spent_s_, 0.0, kFirst * dense_s());
+  pay(std::exchange(unpaid_agreements_, 0) * agreement_s_);
   fit();
 }
 
 void Chooser::hear_times(const Heard& heard) {
-  const auto seconds = [](float rate) { return rate > 0 ? 1.0 / static_cast<double>(rate) : 0.0; };
   account_s_ += std::exchange(pending_s_, 0.0);
   if (now_.measures && heard.encode_rate > 0) {
     slowness_ = slowness_of({static_cast<double>(heard.encode_rate), static_cast<double>(heard.decode_rate)},
@@ -372,15 +377,17 @@ void Chooser::hear_times(const Heard& heard) {
     is_rated_ = true;
     if (knows_network()) fit();
   }
-  if (const double s = seconds(heard.agreement_rate); s > 0) {
+  if (const double s = seconds_of(heard.agreement_rate, TimedRank::fastest); s > 0) {
     const bool is_first = agreement_s_ == 0;
     constexpr double kNew = 0.2;  // share of the newest time, which is cut if it is an outlier
     agreement_s_ = is_first ? s : agreement_s_ + kNew * (std::min(s, 2 * agreement_s_) - agreement_s_);
     if (is_first && dense_s() > 0) fit();
   }
-  if (const double s = seconds(heard.dense_rate); s > 0) add_dense(s);
-  if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone)
+  if (const double s = seconds_of(heard.dense, timed()); s > 0) add_dense(s);
+  if (double s = seconds_of(heard.call, timed()); s > 0 && timed_ != kNone) {
+    if (timed() == TimedRank::slowest) s += agreement_s_;  // it was timed from there on
     is_timed_judged_ ? add_judging(timed_, s) : add_time(timed_, s);
+  }
   booked_s_ = 0;
 }
 
@@ -506,7 +513,7 @@ void Chooser::restart() noexcept {
   is_timed_judged_ = false;
   margin_ = kMargin;
   last_dense_ = last_agreement_ = paused_until_ = 0;
-  splits_ = 0;
+  splits_ = unpaid_agreements_ = 0;
   wants_dense_ = false;
   if (frozen_ != kNone) take_file();
 }

@@ -1,11 +1,17 @@
 // What the agreement of a call brings for `auto`: the greatest of each number over all ranks, so that all
 // choose by the same numbers. A rate is 1 / seconds. The rank that comes last waits for nobody, so its time
 // is the shortest and its rate the greatest. 0: not known.
+//
+// Collectives with a root are different: some ranks only send, and leave before the others have what they
+// need. There the time of the slowest rank counts, and only in calls that begin with an agreement, from its
+// end on: then all ranks begin together, and the slowest time is that of the call.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+
+#include "mpi_quant/plan/collective.hpp"
 
 namespace mq {
 
@@ -15,10 +21,25 @@ struct Sampled {
   float wire_bytes = 0;  // of an element
 };
 
+// Whose time of a call counts.
+enum class TimedRank : std::uint8_t { fastest, slowest };
+constexpr TimedRank timed_rank(Collective collective) {
+  return has_root(collective) ? TimedRank::slowest : TimedRank::fastest;
+}
+// A time as ranks bring it, so that the greatest number is that of the rank that counts; and back.
+inline float brought(double seconds, TimedRank timed) {
+  if (!(seconds > 0)) return 0;
+  return static_cast<float>(timed == TimedRank::fastest ? 1 / seconds : seconds);
+}
+inline double seconds_of(float brought, TimedRank timed) {
+  if (!(brought > 0)) return 0;
+  return timed == TimedRank::fastest ? 1 / static_cast<double>(brought) : static_cast<double>(brought);
+}
+
 // Not negative, and finite: samples with NaN or Inf have the greatest number as their error.
 struct Heard {
-  float call_rate = 0;       // calls a second: of the call of the class that had the last agreement
-  float dense_rate = 0;      // of calls that MPI reduced since then; the least
+  float call = 0;            // brought(): the call of the class that had the last agreement
+  float dense = 0;           // the least of the calls that MPI reduced since then
   float agreement_rate = 0;  // of the last agreement
   // If Choice::measures: elements of the vector a second that int8 encodes and decodes here. The fastest
   // rank's, as for times: a rank that is disturbed while it measures would hide what pays. What calls take
@@ -37,8 +58,8 @@ inline Sampled greatest(const Sampled& a, const Sampled& b) {
   return {greatest(a.error, b.error), greatest(a.wire_bytes, b.wire_bytes)};
 }
 inline Heard greatest(const Heard& a, const Heard& b) {
-  return {greatest(a.call_rate, b.call_rate),
-          greatest(a.dense_rate, b.dense_rate),
+  return {greatest(a.call, b.call),
+          greatest(a.dense, b.dense),
           greatest(a.agreement_rate, b.agreement_rate),
           greatest(a.encode_rate, b.encode_rate),
           greatest(a.decode_rate, b.decode_rate),

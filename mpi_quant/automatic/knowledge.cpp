@@ -39,7 +39,7 @@ std::optional<std::string_view> parse_ranks(std::string_view& rest, CallClass& o
   if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.ranks) || out.ranks < 2 ||
       out.ranks > kMostRanks)
     return ranks;
-  if (!rest.starts_with(kNodes)) return {};
+  if (!rest.starts_with(kNodes) || out.collective != Collective::allreduce) return {};
   const std::string_view word = take(rest, " ");
   int nodes = 0;
   if (!read_number(word.substr(kNodes.size()), nodes) || nodes < 1 || out.ranks % nodes != 0) return word;
@@ -51,6 +51,12 @@ std::optional<std::string_view> parse_ranks(std::string_view& rest, CallClass& o
 // cannot keep the limit.
 std::optional<std::string_view> parse_line(std::string_view line, KnownClass& out, bool& cannot_keep) {
   std::string_view rest = line;
+  const std::string_view first = rest.substr(0, rest.find(' '));
+  for (const Collective each : kCollectives)
+    if (first == name(each)) {
+      out.calls.collective = each;
+      (void)take(rest, " ");
+    }
   const std::string_view bytes = take(rest, " "), element = take(rest, " ");
   constexpr std::size_t kMostBytes = std::size_t{1} << 60;
   if (!read_number(bytes, out.calls.bytes) || out.calls.bytes == 0 || out.calls.bytes > kMostBytes)
@@ -66,7 +72,7 @@ std::optional<std::string_view> parse_line(std::string_view line, KnownClass& ou
   const std::string_view limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
                          dense = take(rest, kMargin), margin = take(rest, kCalls), calls = rest;
   const Result<Method> asked = parse_method(limit), found = parse_method(method);
-  if (!asked.ok() || !asked->chooses()) return limit;
+  if (!asked.ok() || !asked->chooses() || !unfit_for(out.calls.collective, *asked).empty()) return limit;
   if (!found.ok() || found->chooses()) return method;
   out.calls.limit = asked->automatic;
   out.method = *found;
@@ -90,7 +96,7 @@ std::string complaint(std::string_view word, bool cannot_keep) {
     if (c < ' ' || c > '~') c = '?';  // of a file that is no text
   if (cannot_keep) return "auto cannot keep this limit with \"" + shown + "\"";
   return (shown.empty() ? "a word is missing" : "bad word \"" + shown + "\"") +
-         " (a line is BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
+         " (a line is [COLLECTIVE] BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
 }
 
 }  // namespace
@@ -114,8 +120,10 @@ std::string to_string(const KnownClass& known) {
   Method asked;
   asked.automatic = known.calls.limit;
   const CallClass& calls = known.calls;
-  std::string line = std::to_string(calls.bytes) + " " + std::string(kernels::name(calls.element)) + " @" +
-                     std::to_string(calls.ranks) + " ";
+  std::string line =
+      calls.collective == Collective::allreduce ? "" : std::string(name(calls.collective)) + " ";
+  line += std::to_string(calls.bytes) + " " + std::string(kernels::name(calls.element)) + " @" +
+          std::to_string(calls.ranks) + " ";
   if (calls.per_node > 1) line.append(kNodes) += std::to_string(calls.ranks / calls.per_node) + " ";
   line += to_string(asked) + ": " + to_string(known.method);
   line.append(kSeconds).append(number(known.seconds)).append(kMpi).append(number(known.dense_s));
@@ -131,8 +139,8 @@ const KnownClass* nearest_size(const std::vector<KnownClass>& all, const CallCla
   double least = kFarthest;
   for (const KnownClass& known : all) {
     const CallClass& c = known.calls;
-    if (c.element != calls.element || c.ranks != calls.ranks || c.limit != calls.limit ||
-        c.per_node != per_node)
+    if (c.collective != calls.collective || c.element != calls.element || c.ranks != calls.ranks ||
+        c.limit != calls.limit || c.per_node != per_node)
       continue;
     const double a = static_cast<double>(c.bytes), b = static_cast<double>(calls.bytes);
     const double apart = a < b ? b / a : a / b;

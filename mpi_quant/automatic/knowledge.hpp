@@ -4,9 +4,10 @@
 //
 // The bytes of the vectors, their type, the ranks, what was asked for; then what was the fastest, its time
 // and that of MPI's own reduction, how much more exact than the limit samples have to be, and the calls that
-// it was learnt from. Where several ranks share each of several nodes, "nodes=4" follows the ranks. A #
-// begins a comment. A program that reads the file learns nothing: it makes the same choices each time. Only
-// samples of its data may still make a call exact.
+// it was learnt from. Where several ranks share each of several nodes, "nodes=4" follows the ranks of an
+// allreduce. The line of another collective begins with its name, as a rule of a policy does. A # begins a
+// comment. A program that reads the file learns nothing: it makes the same choices each time. Only samples of
+// its data may still make a call exact.
 #pragma once
 
 #include <cstdint>

@@ -27,11 +27,6 @@ double Overlap::Last::mean_s() const {
   return std::max(all / static_cast<double>(end - begin - 1), kShortest);
 }
 
-float Overlap::Last::rate() const {
-  const double mean = mean_s();
-  return mean > 0 ? static_cast<float>(1 / mean) : 0;
-}
-
 void Overlap::took(const Method& method, bool by_codec, double seconds) {
   if (!by_codec) mpi_.add(seconds);
   if (method.exact()) return;
@@ -53,19 +48,18 @@ void Overlap::took(const Method& method, bool by_codec, double seconds) {
   codec->slowest_s = mean_s;
 }
 
-void Overlap::bring(const Method& method, Heard& into) const {
+void Overlap::bring(const Method& method, TimedRank timed, Heard& into) const {
   const auto codec = std::find_if(codecs_.begin(), codecs_.end(),
                                   [&](const ByCodec& other) { return other.method == method; });
-  into.call_rate = codec == codecs_.end() ? 0 : codec->last.rate();
-  into.dense_rate = mpi_.rate();
+  into.call = codec == codecs_.end() ? 0 : brought(codec->last.mean_s(), timed);
+  into.dense = brought(mpi_.mean_s(), timed);
 }
 
-bool Overlap::runs(const Heard& agreed, std::uint32_t number) {
-  if (!(agreed.dense_rate > 0)) return false;
+bool Overlap::runs(const Heard& agreed, TimedRank timed, std::uint32_t number) {
+  if (!(agreed.dense > 0)) return false;
   const auto is_turn = [&](std::uint64_t calls) { return mixed(number) % calls == 0; };
-  if (!(agreed.call_rate > 0)) return is_turn(kUntilKnown);
-  const double codec = 1 / static_cast<double>(agreed.call_rate),
-               mpi = 1 / static_cast<double>(agreed.dense_rate);
+  if (!(agreed.call > 0)) return is_turn(kUntilKnown);
+  const double codec = seconds_of(agreed.call, timed), mpi = seconds_of(agreed.dense, timed);
   const double slower = std::max(codec, mpi) / std::min(codec, mpi);
   const bool is_ahead = codec < kWorthIt * mpi;
   return is_ahead !=

@@ -62,12 +62,12 @@ class Overlap {
   // method: that was chosen for the call, with its plan. seconds: the call's share of SharedTime, as if its
   // vector had the size that stands for the class.
   void took(const Method& method, bool by_codec, double seconds);
-  // Sets the rates only: of calls by this method, and of calls that MPI reduced.
-  void bring(const Method& method, Heard& into) const;
+  // Sets the times only: of calls by this method, and of calls that MPI reduced.
+  void bring(const Method& method, TimedRank timed, Heard& into) const;
   // Whether the codec runs in the call with this number, by what its agreement brought. The slower of codec
   // and MPI's reduction runs now and then, too, so that a change is seen: so rarely that it costs one
   // hundredth. The first calls are exact.
-  static bool runs(const Heard& agreed, std::uint32_t number);
+  static bool runs(const Heard& agreed, TimedRank timed, std::uint32_t number);
 
  private:
   class Last {
@@ -76,7 +76,6 @@ class Overlap {
     void forget() { n_ = 0; }
     // The mean of the last calls without the longest. 0: there were too few.
     double mean_s() const;
-    float rate() const;
 
    private:
     std::array<double, 8> seconds_{};

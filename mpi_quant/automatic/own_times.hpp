@@ -11,17 +11,22 @@ namespace mq {
 
 class OwnTimes {
  public:
-  // The last call with an agreement: of the whole call, and of its agreement.
+  // timed: of the class's collective.
+  explicit OwnTimes(TimedRank timed) : timed_(timed) {}
+  // The last call with an agreement: of the whole call, or since the agreement if the slowest rank counts;
+  // and of its agreement.
   void add_call(double seconds) { call_s_ = seconds; }
   void add_agreement(double seconds) { agreement_s_ = seconds; }
   // A call that MPI reduced.
   void add_dense(double seconds) { dense_[dense_calls_++ % dense_.size()] = seconds; }
-  // What is known since it was asked last; unknown times are 0. Sets the rates only.
+  // What is known since it was asked last; unknown times are 0. Sets the times only.
   void take(Heard& into) {
-    const auto rate = [](double seconds) { return seconds > 0 ? static_cast<float>(1 / seconds) : 0.0F; };
-    into.call_rate = rate(call_s_);
-    into.agreement_rate = rate(agreement_s_);
-    into.dense_rate = rate(least_dense());
+    into.call = brought(call_s_, timed_);
+    into.agreement_rate = brought(agreement_s_, TimedRank::fastest);
+    into.dense = brought(least_dense(), timed_);
+    forget();
+  }
+  void forget() {
     call_s_ = agreement_s_ = 0;
     dense_calls_ = 0;
   }
@@ -33,6 +38,7 @@ class OwnTimes {
     return n == 0 ? 0 : *std::min_element(dense_.begin(), dense_.begin() + static_cast<std::ptrdiff_t>(n));
   }
 
+  TimedRank timed_;
   double call_s_ = 0, agreement_s_ = 0;
   std::array<double, 7> dense_{};  // the last calls
   std::size_t dense_calls_ = 0;

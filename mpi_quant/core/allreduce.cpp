@@ -288,7 +288,7 @@ Outcome ProgramCall::run() noexcept {
         ++state_->stats.calls;
         Outcome outcome = left_to_mpi(decision_.reason);
         if (chosen_.calls != nullptr) {
-          outcome.clock = clock_of(chosen_);
+          outcome.clock = clock_of(chosen_, false);
           outcome.begin_s = chosen_.begin_s;
         }
         return outcome;

@@ -36,7 +36,9 @@ namespace mq {
 class ChoiceClass final : public CallClock {
  public:
   ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
-      : agrees_anyway_(agrees_anyway), knowledge_(state.policy.knowledge) {
+      : times(timed_rank(calls.collective)),
+        agrees_anyway_(agrees_anyway),
+        knowledge_(state.policy.knowledge) {
     choosers_.push_front(made(calls));
   }
   Chooser& chooser() { return choosers_.front(); }
@@ -51,12 +53,21 @@ class ChoiceClass final : public CallClock {
     CallClass with_nodes = chooser().calls();
     with_nodes.per_node = per_node;
     choosers_.push_front(made(with_nodes));
-    times = {};
+    times.forget();
     overlap = {};
   }
-  // Without the mutex: only the thread that makes the class's blocking calls uses these times.
+  TimedRank timed() const { return timed_rank(chooser().calls().collective); }
+  // Without the mutex: only the thread that makes the class's blocking calls uses these times. The first call
+  // also makes connections and memory; where ranks are timed from the agreement on, there is no second one
+  // beside it that would show that.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
+    if (timed() == TimedRank::slowest && chooser().totals().calls == 1) return;
     times.add_dense(scaled(now_s() - begin_s, bytes));
+  }
+  // The codecs have reduced a call that began then.
+  void call_took(std::size_t bytes, double begin_s) noexcept {
+    const bool since_agreement = timed() == TimedRank::slowest;
+    times.add_call(scaled(now_s() - (since_agreement ? agreed_s : begin_s), bytes));
   }
   // A time as if the vector had the size that stands for the class.
   double scaled(double seconds, std::size_t bytes) const {
@@ -65,7 +76,7 @@ class ChoiceClass final : public CallClock {
   // Learns from the beginning, as all ranks do when one of them has missed a call.
   void restart(Chooser& chooser) noexcept {
     chooser.restart();
-    times = {};
+    times.forget();
     overlap = {};
   }
 
@@ -73,7 +84,8 @@ class ChoiceClass final : public CallClock {
   bool chooses_by_file() const { return knowledge_ != nullptr; }
 
   OwnTimes times;
-  Overlap overlap;  // of calls that are not blocking
+  double agreed_s = 0;  // when the last agreement of a blocking call ended
+  Overlap overlap;      // of calls that are not blocking
 
  private:
   Chooser made(const CallClass& calls) const {
@@ -92,7 +104,7 @@ namespace {
 constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
-using ClassKey = std::tuple<kernels::Element, Automatic::Kind, double, bool, int>;
+using ClassKey = std::tuple<Collective, kernels::Element, Automatic::Kind, double, bool, int>;
 
 // Sizes within a factor of the square root of two. bytes: more than 0.
 int size_class(std::uint64_t bytes) {
@@ -216,9 +228,11 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
                  const std::byte* waits, Heard& heard) {
   const Chooser& chooser = *chosen.chooser;
   const Choice& choice = chosen.choice;
+  const std::size_t n = call.input_range().n;
+  if (n == 0) return;  // it brings nothing, so it loses nothing
   heard.own = choice.sampled ? unknown_sample() : Sampled{};
   heard.scouted = choice.scouted != 0 ? unknown_sample() : Sampled{};
-  if (kernels::compute_element(element) != element || call.count <= 0 || call.input() == nullptr) return;
+  if (kernels::compute_element(element) != element || call.input() == nullptr) return;
   for (const void* const vector : {call.input(), static_cast<const void*>(waits)}) {
     const Result<bool> there = vector == nullptr ? Result<bool>(false) : is_on_device(vector);
     if (!there.ok() || *there) return;
@@ -226,13 +240,12 @@ void try_samples(const CommState& state, const Chosen& chosen, const Call& call,
   Sample& sample = choices_of(state).sample;
   const kernels::Isa isa = env()->isa;
   if (choice.measures) {
-    const CodecRates rates = sample.rates(static_cast<const std::byte*>(call.input()),
-                                          static_cast<std::size_t>(call.count), element, isa);
+    const CodecRates rates = sample.rates(static_cast<const std::byte*>(call.input()), n, element, isa);
     heard.encode_rate = static_cast<float>(rates.encode);
     heard.decode_rate = static_cast<float>(rates.decode);
   }
   if (!choice.sampled && choice.scouted == 0) return;
-  if (!sample.take(static_cast<const std::byte*>(call.input()), static_cast<std::size_t>(call.count), element,
+  if (!sample.take(static_cast<const std::byte*>(call.input()), n, element,
                    chooser.seconds(chooser.favourite()), chooser.totals().calls))
     return;
   const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
@@ -254,7 +267,8 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
   chosen.teaches = s.is_blocking;
   if (chosen.bytes == 0) return {};
   const int size = size_class(chosen.bytes);
-  const ClassKey key{*s.element, limit.kind, limit.value, s.program != nullptr, size};
+  const Collective collective = s.call.collective;
+  const ClassKey key{collective, *s.element, limit.kind, limit.value, s.program != nullptr, size};
   auto at = choices.classes.find(key);
   if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
   try {
@@ -264,10 +278,11 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.element = *s.element;
       calls.ranks = s.call_key->ranks;
       calls.limit = limit;
+      calls.collective = collective;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
                .first;
     }
-    at->second->set_nodes(s.state->channel.per_node());
+    if (collective == Collective::allreduce) at->second->set_nodes(s.state->channel.per_node());
   } catch (const std::bad_alloc&) {
     chosen.lacks_memory = true;
     chosen.choice.agrees = true;  // as the first call of the class on the other ranks
@@ -288,7 +303,10 @@ bool follows_choice(const Decision& decision) {
   if (decision.chosen.calls == nullptr) return false;
   return decision.method.codec == candidate_of(decision.chosen).method.codec;
 }
-CallClock* clock_of(const Chosen& chosen) { return chosen.calls; }
+CallClock* clock_of(const Chosen& chosen, bool has_agreed) {
+  if (chosen.calls == nullptr) return nullptr;
+  return has_agreed || chosen.calls->timed() == TimedRank::fastest ? chosen.calls : nullptr;
+}
 
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const std::byte* waits, Heard& heard) noexcept {
@@ -301,7 +319,7 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
     heard.state = chosen.chooser->state();
     heard.state_complement = static_cast<std::uint16_t>(~heard.state);
   } else {
-    calls.overlap.bring(candidate_of(chosen).method, heard);
+    calls.overlap.bring(candidate_of(chosen).method, calls.timed(), heard);
   }
   const Choice& choice = chosen.choice;
   if (choice.measures || choice.sampled || choice.scouted != 0)
@@ -318,14 +336,16 @@ std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
     if (choice.sampled &&
         !chosen.chooser->allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin))
       return Reason::inexact;
-    if (choice.candidate == 0 || calls.chooses_by_file() || Overlap::runs(heard, number)) return {};
+    if (choice.candidate == 0 || calls.chooses_by_file() || Overlap::runs(heard, calls.timed(), number))
+      return {};
     return Reason::slower;
   }
   if (!all_know_the_same(heard)) {
     calls.restart(*chosen.chooser);
     return Reason::inexact;
   }
-  calls.times.add_agreement(now_s() - chosen.agreement_s);
+  calls.agreed_s = now_s();
+  calls.times.add_agreement(calls.agreed_s - chosen.agreement_s);
   if (!chosen.chooser->heard(heard, runs)) return Reason::inexact;
   return {};
 }
@@ -337,7 +357,7 @@ void disagree(const Chosen& chosen, const Heard& heard) noexcept {
 
 void took(const Chosen& chosen) noexcept {
   if (chosen.calls == nullptr || !chosen.teaches) return;
-  chosen.calls->times.add_call(chosen.calls->scaled(now_s() - chosen.begin_s, chosen.bytes));
+  chosen.calls->call_took(chosen.bytes, chosen.begin_s);
 }
 
 void took_of_program(const Chosen& chosen, bool by_codec, double seconds) noexcept {

@@ -29,8 +29,9 @@ Chosen choose_automatically(const Situation& situation, const Automatic& limit) 
 const AutoCandidate& candidate_of(const Chosen& chosen);
 // False if something else changed the decision: this rank lets MPI reduce, or sends a residual with the call.
 bool follows_choice(const Decision& decision);
-// Is to be told how long MPI's reduction of the call took.
-CallClock* clock_of(const Chosen& chosen);
+// Is to be told how long MPI's reduction of the call took; null: nobody. has_agreed: the ranks have just
+// agreed, so they begin it together.
+CallClock* clock_of(const Chosen& chosen, bool has_agreed);
 
 // Brings times, and what the samples say, to the agreement of a call. waits: the residual that the call has,
 // or null.

@@ -198,9 +198,7 @@ void Situation::ask_ranks() {
 
 void Situation::ask_auto(Chosen& into) {
   // MPI adds few half types, so it cannot stand in for other methods either.
-  if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this) ||
-      call.collective != Collective::allreduce)
-    return;
+  if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this)) return;
   if (call.group != nullptr) return;  // it would learn the times of other calls
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;

@@ -74,6 +74,13 @@ double rounding_of_sums(int ranks, double greatest) {
          (static_cast<double>(Limits::epsilon()) / 2 * most + static_cast<double>(Limits::min()));
 }
 
+// Where recvbuf gets this rank's own elements of a call that adds nothing.
+std::size_t place_of_input(const Call& call) {
+  int rank = 0;
+  const bool is_placed = !call.parted->places.empty() && PMPI_Comm_rank(call.comm, &rank) == MPI_SUCCESS;
+  return is_placed ? call.parted->places[static_cast<std::size_t>(rank)] : 0;
+}
+
 }  // namespace
 
 std::unique_ptr<GuardWindow> GuardWindow::open(std::string_view key, std::size_t count,
@@ -130,18 +137,18 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
   window_ = window;
   element_ = element;
   const std::size_t width = kernels::element_bytes(element);
-  bytes_ = static_cast<std::size_t>(call.count) * width;
-  result_begin_ = call.output_range().begin * width;
-  result_bytes_ = call.output_range().n * width;
+  const bool is_sum = adds(call.collective);
+  bytes_ = (is_sum ? static_cast<std::size_t>(call.count) : call.input_range().n) * width;
+  result_begin_ = (is_sum ? call.output_range().begin : place_of_input(call)) * width;
+  result_bytes_ = is_sum ? call.output_range().n * width : bytes_;
   const Result<bool> there = is_on_device(call.recvbuf);
   if (!there.ok()) return there.status();
   if (!exact_.reserve(bytes_) || (*there && !delivered_.reserve(bytes_))) return lacks_memory();
   keeps_result_ = *there;
   MQ_TRY(copy_now(exact_.data(), call.input(), bytes_));
   if (window == nullptr)
-    greatest_ = with_elements(element, exact_.data(), exact_.data(), [&](auto*, const auto* x) {
-      return greatest_magnitude(x, static_cast<std::size_t>(call.count));
-    });
+    greatest_ = with_elements(element, exact_.data(), exact_.data(),
+                              [&](auto*, const auto* x) { return greatest_magnitude(x, bytes_ / width); });
   return {};
 }
 
@@ -154,8 +161,9 @@ Status GuardedCall::sum_alone(const Call& call) {
 }
 
 Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
-  const std::size_t n = call.output_range().n;
-  const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
+  const bool is_sum = adds(call.collective);
+  const std::size_t n = result_bytes_ / kernels::element_bytes(element_);
+  const std::byte* result = static_cast<const std::byte*>(call.recvbuf) + (is_sum ? 0 : result_begin_);
   Status local_error = ran.status;
   if (window_ != nullptr) {
     MQ_TRY(exact_sum(MPI_IN_PLACE, window_->inputs(), call));
@@ -164,13 +172,14 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
     if (has_root(call.collective)) MQ_TRY(exact_sum(MPI_IN_PLACE, window_->results(), call));
     result = window_->results();
   } else {
-    MQ_TRY(sum_alone(call));
+    if (is_sum) MQ_TRY(sum_alone(call));
     if (keeps_result_ && local_error.ok()) {
       local_error = copy_now(delivered_.data(), result, result_bytes_);
       result = delivered_.data();
     }
   }
-  std::byte* const exact = (window_ != nullptr ? window_->inputs() : exact_.data()) + result_begin_;
+  std::byte* const exact =
+      (window_ != nullptr ? window_->inputs() : exact_.data()) + (is_sum ? result_begin_ : 0);
   // MPI's sums may differ in their last bits from rank to rank, so the worst error counts.
   enum { kError, kFailed, kApart, kGreatest, kNumbers };
   double mine[kNumbers]{-1, local_error.ok() ? 0.0 : 1.0, 0, greatest_}, worst[kNumbers];
@@ -198,10 +207,19 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   }
   judged.replaced = failed || judged.given_up;
   if (judged.replaced && window_ != nullptr) MQ_TRY(sum_alone(call));
-  if (judged.replaced) judged.delivered = deliver(call, had_keys);
+  if (judged.replaced) judged.delivered = is_sum ? deliver(call, had_keys) : gather_again(call);
   if (!judged.delivered.ok() && !local_error.ok())
     judged.delivered = std::move(local_error);  // the error that came first
   return judged;
+}
+
+// By MPI, of the inputs as they were: the call may have written over one that is in place.
+Status GuardedCall::gather_again(const Call& call) {
+  Status copied;
+  if (call.sendbuf == MPI_IN_PLACE && bytes_ > 0)
+    copied = copy_now(static_cast<std::byte*>(call.recvbuf) + result_begin_, exact_.data(), bytes_);
+  MQ_TRY(mpi_status(exact_parted(call), "MPI's own call"));
+  return copied;
 }
 
 // Delivers the exact sum together with what waits in the residuals.

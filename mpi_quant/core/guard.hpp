@@ -81,7 +81,7 @@ class GuardedCall {
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                  GuardWindow* window);
   // The same for a call that no rank's residual belongs to, judged alone. Memory of an earlier call is used
-  // again.
+  // again. The call may be an allgather or a broadcast: each rank then judges what it has brought itself.
   Status prepare_alone(const Call& call, kernels::Element element);
   std::size_t bytes() const { return exact_.bytes() + waiting_.bytes() + delivered_.bytes(); }
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
@@ -94,13 +94,16 @@ class GuardedCall {
   Status lacks_memory() const;
   Status sum_alone(const Call& call);
   Status deliver(const Call& call, bool had_keys);
+  Status gather_again(const Call& call);
 
   GuardWindow* window_ = nullptr;
 
   Buffer exact_, waiting_, delivered_;  // exact_: the input first; delivered_: copy of a result on a device
   bool keeps_result_ = false;           // delivered_ gets the result
-  std::size_t bytes_ = 0;               // of the input
-  std::size_t result_begin_ = 0, result_bytes_ = 0;  // the bytes of the vector that are in the result
+  std::size_t bytes_ = 0;               // of the input; of a call that adds nothing: this rank's
+  // The bytes of the vector that are in the result. Of a call that adds nothing: those of this rank's input
+  // in recvbuf.
+  std::size_t result_begin_ = 0, result_bytes_ = 0;
   double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;
 };

@@ -259,7 +259,7 @@ void RunningCall::tell_time() {
   const Chosen& chosen = decision_.chosen;
   if (outcome_.ran && outcome_.status.ok()) took(chosen);
   if (outcome_.ran || !chosen.teaches) return;
-  outcome_.clock = clock_of(chosen);
+  outcome_.clock = clock_of(chosen, true);
   outcome_.begin_s = now_s();
 }
 

@@ -112,7 +112,9 @@ std::string print_automatic(const Automatic& limit) {
 std::string unfit_for(Collective collective, const Method& method) {
   if (collective == Collective::allreduce || method.exact()) return {};
   const std::string owner(name(collective));
-  if (method.chooses()) return "auto serves allreduce only";
+  if (method.automatic.kind == Automatic::Kind::feedback && !adds(collective))
+    return "auto(error=feedback) serves sums: no later " + owner + " delivers what this one leaves out";
+  if (method.chooses()) return {};
   if (method.scheme != nullptr) return std::string(method.scheme->name) + " serves allreduce only";
   if (method.plan != nullptr) return owner + " has a plan of its own, and takes no other";
   const kernels::MemoryRule& rule = method.memory_rule();

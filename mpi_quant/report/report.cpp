@@ -56,6 +56,7 @@ std::string choice_json(const ChoiceSummary& choice) {
   Method asked;
   asked.automatic = known.calls.limit;
   return Object()
+      .text("collective", name(known.calls.collective))
       .count("bytes", known.calls.bytes)
       .text("type", kernels::name(known.calls.element))
       .count("ranks", static_cast<std::uint64_t>(known.calls.ranks))

@@ -306,7 +306,8 @@ std::string sites_table(const Report& report) {
 // What auto chose for each class of calls, and what that brought.
 std::string choices_table(const Report& report) {
   if (report.info.choices.empty()) return "";
-  Table table({{"bytes"},
+  Table table({{"collective", kLeft},
+               {"bytes"},
                {"type", kLeft},
                {"ranks"},
                {"asked", kLeft},
@@ -323,11 +324,11 @@ std::string choices_table(const Report& report) {
   for (const auto& [known, totals] : report.info.choices) {
     Method asked;
     asked.automatic = known.calls.limit;
-    table.row({amount(known.calls.bytes), std::string(kernels::name(known.calls.element)),
-               std::to_string(known.calls.ranks), to_string(asked), std::to_string(totals.calls),
-               std::to_string(totals.compressed), seconds_text(totals.saved_s),
-               seconds_text(totals.explored_s), ms(known.seconds), ms(known.dense_s),
-               std::to_string(totals.judgements),
+    table.row({std::string(name(known.calls.collective)), amount(known.calls.bytes),
+               std::string(kernels::name(known.calls.element)), std::to_string(known.calls.ranks),
+               to_string(asked), std::to_string(totals.calls), std::to_string(totals.compressed),
+               seconds_text(totals.saved_s), seconds_text(totals.explored_s), ms(known.seconds),
+               ms(known.dense_s), std::to_string(totals.judgements),
                totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
   }
   return table.text("What auto chose (saved: against MPI's own reduction; tries: what finding out took)");

@@ -359,7 +359,7 @@ TEST(Chooser, a_machine_that_was_not_measured_in_the_first_call_is_measured_late
       Heard heard;
       heard.state_complement = 0xffff;
       heard.agreement_rate = 1e6F;
-      heard.dense_rate = 1e3F;
+      heard.dense = 1e3F;
       if (choice.measures && i >= missed) heard.encode_rate = heard.decode_rate = 1e9F;
       if (i >= missed) (void)chooser.heard(heard);
     }

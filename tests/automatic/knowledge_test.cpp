@@ -25,8 +25,12 @@ TEST(Knowledge, a_line_is_written_as_it_is_read) {
        {kLine, std::string("65536 f64 @1024 auto: mpi seconds=0.1 mpi=0.1 margin=1 calls=0"),
         std::string(
             "9 bf16 @3 auto(error=abs:1e-06): bound(abs=1e-06)/direct seconds=0 mpi=1 margin=5 calls=1"),
+        std::string("4194304 f32 @2 auto(error=feedback): onebit/direct seconds=1 mpi=2 margin=1.25 calls=9"),
         std::string(
-            "4194304 f32 @2 auto(error=feedback): onebit/direct seconds=1 mpi=2 margin=1.25 calls=9")}) {
+            "reduce_scatter 4096 f32 @2 auto(error=feedback): onebit seconds=1 mpi=2 margin=1 calls=9"),
+        std::string("allgather 4096 f32 @8 auto(error=0.02): int8 seconds=1 mpi=2 margin=1.25 calls=9"),
+        std::string("bcast 9 f64 @3 auto(error=abs:0.01): bound(abs=0.03) seconds=1 mpi=2 margin=1 calls=9"),
+        std::string("reduce 4096 f32 @2 auto: mpi seconds=1 mpi=1 margin=1 calls=9")}) {
     const std::vector<KnownClass> all = parsed("# comment\n\n  " + line + "  # more\n");
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(to_string(all[0]), line);
@@ -52,6 +56,10 @@ TEST(Knowledge, every_damaged_line_is_an_error_that_names_it) {
                                 "9 f32 @2 auto: mpi seconds=1 mpi=inf margin=1 calls=1",
                                 "9 f32 @2 auto: mpi seconds=1 mpi=1 margin=0 calls=1",
                                 "9 f32 @2 auto: mpi seconds=1 mpi=1 margin=1 calls=-1",
+                                "scatter 9 f32 @2 auto: mpi seconds=1 mpi=1 margin=1 calls=1",
+                                "bcast 9 f32 @4 nodes=2 auto: mpi seconds=1 mpi=1 margin=1 calls=1",
+                                "reduce 9 f32 @2 auto: zerorun/direct seconds=1 mpi=1 margin=1 calls=1",
+                                "bcast 9 f32 @2 auto(error=feedback): mpi seconds=1 mpi=1 margin=1 calls=1",
                                 "9 f32 @2 auto: mpi seconds=1e999 mpi=1 margin=1 calls=1",
                                 "9 f32 @2 auto: mpi seconds=0x1 mpi=1 margin=1 calls=1",
                                 "9 f32 @2 auto: mpi seconds=1 mpi=1 margin=inf calls=1",
@@ -162,6 +170,17 @@ TEST(Knowledge, lines_of_other_nodes_are_told_apart) {
   EXPECT_EQ(bytes_for(2000, 8), 2000u);
   EXPECT_EQ(bytes_for(1000, 1), 2000u);
   EXPECT_EQ(bytes_for(400, 1), 0u);
+}
+
+TEST(Knowledge, a_line_counts_for_its_collective_only) {
+  const std::string end = " auto: raw seconds=1 mpi=1 margin=1 calls=1\n";
+  const std::vector<KnownClass> all = parsed("bcast 1000 f32 @2" + end + "1000 f32 @2" + end);
+  CallClass calls{1000, kernels::Element::f32, 2, {Automatic::Kind::relative, 0}};
+  EXPECT_EQ(find_known(all, calls), &all[1]);
+  calls.collective = Collective::bcast;
+  EXPECT_EQ(find_known(all, calls), &all[0]);
+  calls.collective = Collective::reduce;
+  EXPECT_EQ(find_known(all, calls), nullptr);
 }
 
 TEST(Knowledge, the_nearest_size_counts_if_it_is_near) {

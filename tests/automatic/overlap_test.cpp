@@ -57,10 +57,10 @@ class Program {
     Heard heard;
     for (const Rank& rank : ranks_) {
       Heard mine;
-      rank.overlap.bring(method, mine);
+      rank.overlap.bring(method, TimedRank::fastest, mine);
       heard = greatest(heard, mine);
     }
-    return Overlap::runs(heard, number_++);
+    return Overlap::runs(heard, TimedRank::fastest, number_++);
   }
   double play(Rank& rank, const std::vector<bool>& by_codec) {
     std::uniform_real_distribution<double> noise(0.9, 1.1);
@@ -130,13 +130,13 @@ void run(Program& program, std::size_t calls) {
 
 TEST(Overlap, the_first_calls_are_exact) {
   Heard none;
-  for (std::uint32_t i = 0; i < 1000; ++i) EXPECT_FALSE(Overlap::runs(none, i));
+  for (std::uint32_t i = 0; i < 1000; ++i) EXPECT_FALSE(Overlap::runs(none, TimedRank::fastest, i));
   Overlap overlap;
   const Method method = *parse_method("int8/direct");
   overlap.took(method, false, 1);
   overlap.took(method, false, 1);
-  overlap.bring(method, none);
-  EXPECT_EQ(none.dense_rate, 0);  // two times are not believed
+  overlap.bring(method, TimedRank::fastest, none);
+  EXPECT_EQ(none.dense, 0);  // two times are not believed
 }
 
 TEST(Overlap, calls_that_the_program_waits_for_are_compressed_if_that_is_faster) {
@@ -237,11 +237,11 @@ TEST(Overlap, any_number_of_methods_may_follow_each_other) {
   for (int i = 1; i <= 40; ++i) {
     const Method method = *parse_method("topk(k=" + std::to_string(i * 0.01) + ")/direct");
     Heard heard;
-    overlap.bring(method, heard);
-    EXPECT_EQ(heard.call_rate, 0) << i;
+    overlap.bring(method, TimedRank::fastest, heard);
+    EXPECT_EQ(heard.call, 0) << i;
     for (int call = 0; call < 5; ++call) overlap.took(method, true, i);
-    overlap.bring(method, heard);
-    EXPECT_FLOAT_EQ(heard.call_rate, 1.0F / static_cast<float>(i));
+    overlap.bring(method, TimedRank::fastest, heard);
+    EXPECT_FLOAT_EQ(heard.call, 1.0F / static_cast<float>(i));
   }
 }
 
@@ -254,17 +254,17 @@ TEST(Overlap, what_is_agreed_does_not_depend_on_the_order_of_the_ranks) {
     Overlap overlap;
     for (int i = 0; i < 5 * rank; ++i) overlap.took(method, i % 2 == 0, 1e-3 * (1 + (7 * i + rank) % 5));
     said.emplace_back();
-    overlap.bring(method, said.back());
+    overlap.bring(method, TimedRank::fastest, said.back());
   }
-  EXPECT_EQ(said[0].call_rate, 0);
+  EXPECT_EQ(said[0].call, 0);
   std::mt19937 random(1);
   std::vector<float> rates;
   for (int i = 0; i < 20; ++i) {
     std::shuffle(said.begin(), said.end(), random);
     Heard all;
     for (const Heard& one : said) all = greatest(all, one);
-    rates.push_back(all.call_rate);
-    rates.push_back(all.dense_rate);
+    rates.push_back(all.call);
+    rates.push_back(all.dense);
     EXPECT_EQ(rates[rates.size() - 2], rates[0]);
     EXPECT_EQ(rates.back(), rates[1]);
   }
@@ -276,14 +276,14 @@ TEST(Overlap, rates_are_finite) {
   Overlap overlap;
   for (int i = 0; i < 9; ++i) overlap.took(method, true, 0);
   Heard heard;
-  overlap.bring(method, heard);
-  EXPECT_TRUE(std::isfinite(heard.call_rate));
-  EXPECT_GT(heard.call_rate, 0);
+  overlap.bring(method, TimedRank::fastest, heard);
+  EXPECT_TRUE(std::isfinite(heard.call));
+  EXPECT_GT(heard.call, 0);
   for (const float rate : {1e-38F, 1.0F, 3e38F})
     for (const float other : {1e-38F, 1.0F, 3e38F}) {
-      heard.call_rate = rate;
-      heard.dense_rate = other;
-      (void)Overlap::runs(heard, 7);
+      heard.call = rate;
+      heard.dense = other;
+      (void)Overlap::runs(heard, TimedRank::fastest, 7);
     }
 }
 

@@ -82,7 +82,7 @@ TEST(Halves, half_types_can_be_gathered_by_mpi_but_not_added) {
 TEST(Halves, what_is_for_allreduce_is_refused_in_words) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases{
       {{"reduce_scatter", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
-      {{"reduce_scatter", "--methods", "auto"}, "allreduce only"},
+      {{"allgather", "--methods", "auto(error=feedback)"}, "serves sums"},
       {{"bcast", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
       {{"reduce", "--methods", "int8 memory=momentum"}, "memory=momentum"},
       {{"reduce_scatter", "--methods", "int8 memory=momentum"}, "memory=momentum"},

@@ -78,8 +78,13 @@ TEST(CollectiveWords, methods_that_serve_allreduce_only_are_refused_in_other_rul
               std::string::npos);
     EXPECT_NE(error_of(word + " 1M-: topk memory=momentum").find("memory=momentum serves allreduce only"),
               std::string::npos);
-    EXPECT_NE(error_of(word + " 1M-: auto(error=1e-3)").find("auto serves allreduce only"),
-              std::string::npos);
+    for (const std::string limit : {"", "(error=0.001)", "(error=abs:0.001)"})
+      EXPECT_TRUE(Policy::parse(word + " 1M-: auto" + limit).ok()) << word << limit;
+    const std::string feedback = word + " 1M-: auto(error=feedback)";
+    EXPECT_EQ(Policy::parse(feedback).ok(), adds(one));
+    if (!adds(one)) {
+      EXPECT_NE(error_of(feedback).find("auto(error=feedback) serves sums"), std::string::npos);
+    }
     EXPECT_NE(error_of(word + " 1M-: lowrank").find("lowrank serves allreduce only"), std::string::npos);
     EXPECT_TRUE(Policy::parse(word + " 1M-: topk memory=none").ok());
     EXPECT_EQ(Policy::parse(word + " 1M-: topk guard=3").ok(), adds(one)) << "a guard compares sums";

@@ -253,6 +253,16 @@ class Knowledge(WithPolicies):
             places = {text.split(" auto")[0].split(" ", 2)[2] for text in self.rules(rows, "--knowledge", "--error", "0.02")}
             self.assertEqual(places, {place}, shape)
 
+    def test_lines_of_other_collectives_name_them_and_no_plan(self):
+        for collective in ("reduce_scatter", "allgather", "bcast", "reduce"):
+            shape = {"collective": collective, "ranks": 4, "nodes": 2}
+            rows = dense(SIZES, **shape) + line("bf16", [FASTER] * 6, **shape)
+            lines = self.rules(rows, "--knowledge", "--error", "0.02")
+            self.assertEqual({text.split(" seconds=")[0].split(" ", 2)[2] for text in lines}, {"f32 @4 auto(error=0.02): bf16"})
+            self.assertEqual({text.split()[0] for text in lines}, {collective})
+            adds = collective.startswith("reduce")
+            self.assertEqual(bool(self.rules(rows, "--knowledge", "--error", "feedback")), adds, "auto(error=feedback) serves sums")
+
     def test_without_a_dense_time_there_is_no_line(self):
         code, out, problem = self.run_policy(self.file(dense(SIZES) + line("bf16", [FASTER] * 6)), "--knowledge", "--where", "method=bf16")
         self.assertEqual((code, out), (1, ""))

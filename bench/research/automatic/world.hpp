@@ -42,7 +42,8 @@ class World {
         calls_(calls),
         network_(network),
         seed_(seed),
-        agrees_anyway_(agrees_anyway) {}
+        agrees_anyway_(agrees_anyway),
+        times_(timed_rank(calls.collective)) {}
 
   Chooser chooser;
   double noise = 0.05;                          // of a time: uniform within this share
@@ -72,6 +73,7 @@ class World {
     return c.wire_bytes;
   };
 
+  bool is_rooted() const { return has_root(calls_.collective); }
   const CallClass& calls() const { return calls_; }
   const Network& network() const { return network_; }
   void set_network(const Network& network) {
@@ -86,7 +88,9 @@ class World {
     return true_s_[i];
   }
   double compute_true_s(std::size_t i) const {
-    if (i == 0) return dense_cost(static_cast<double>(calls_.bytes), calls_.ranks, network_.prices()).seconds;
+    if (i == 0)
+      return dense_cost(calls_.collective, static_cast<double>(calls_.bytes), calls_.ranks, network_.prices())
+          .seconds;
     AutoCandidate c = chooser.candidate(i);
     c.wire_bytes = wire_bytes(c);
     const double any = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
@@ -130,7 +134,7 @@ class World {
     return done;
   }
   Done call() {
-    const Choice choice = chooser.next();
+    const Choice choice = last_choice_ = chooser.next();
     if (heard_by != nullptr) {
       const Choice other = heard_by->next();
       always_alike = always_alike && other.candidate == choice.candidate && other.agrees == choice.agrees &&
@@ -160,19 +164,21 @@ class World {
     reduction += done.disturbed_s;
     if (done.reduced_by != 0) {
       done.seconds = reduction + (choice.judged ? judging * true_s(0) * factor : 0);
-      times_.add_call(done.seconds);
+      times_.add_call(done.seconds - (is_rooted() ? agreement : 0));
       done.result_error = hidden_error * result_error(done.reduced_by);
       if (choice.judged) {
         if (heard_by != nullptr) (void)heard_by->judged(done.result_error);
         if (!chooser.judged(done.result_error)) done.result_error = 0;
       }
     } else {
-      times_.add_dense(reduction);
+      if (agrees || !is_rooted()) times_.add_dense(reduction);
       done.seconds = reduction + (agrees ? agreement : 0);
     }
     if (agrees) times_.add_agreement(agreement * factor);
     return done;
   }
+
+  const Choice& last_choice() const { return last_choice_; }
 
   Sampled sample(std::size_t i) {
     const AutoCandidate& c = chooser.candidate(i);
@@ -205,6 +211,7 @@ class World {
   std::uint64_t seed_, drawn_ = 0;
   bool agrees_anyway_;
   OwnTimes times_;
+  Choice last_choice_;
   std::vector<bool> has_run_;           // by candidate
   mutable std::vector<double> true_s_;  // of each candidate; 0: not computed yet
 };

@@ -51,9 +51,10 @@ class Group:
     is_simulated: bool = False
 
     def place(self):
-        """What a knowledge file calls the ranks: "@16 nodes=4" where several share each of several nodes, else "@16"."""
+        """What a knowledge file calls the ranks: "@16 nodes=4" where several share each of several nodes and the call is an allreduce, the only
+        one with a plan for that; else "@16"."""
         nodes = int(self.points["nodes"].max(initial=0))  # groups_of: all rows have the same
-        return f"@{self.ranks} nodes={nodes}" if 1 < nodes < self.ranks else f"@{self.ranks}"
+        return f"@{self.ranks} nodes={nodes}" if 1 < nodes < self.ranks and not self.collective else f"@{self.ranks}"
 
     def ranks_words(self):
         """'8 ranks on 2 nodes'; the nodes are left out where the file does not know them."""
@@ -306,8 +307,8 @@ def knowledge_lines(groups, results, where, limit):
     yield from head(results, where, limit)
     yield f"# For calls with {asked}. A size that has no line takes the nearest one, up to a factor of four away."
     for group in groups:
-        if group.collective:
-            continue
+        if limit == FEEDBACK and group.collective.strip() in WITHOUT_FEEDBACK:
+            continue  # auto(error=feedback) serves sums
         yield ""
         yield group_words(group)
         dense = group.points[reader.dense(group.points)]
@@ -320,7 +321,7 @@ def knowledge_lines(groups, results, where, limit):
             if size in group.chosen:
                 method, point = group.chosen[size]
                 rows = group.points[(group.points["method"] == method) & (group.points["bytes"] == size)]
-                name = method if "/" in method else f"{method}/{rows['algorithm'][0]}"
+                name = method if "/" in method or group.collective else f"{method}/{rows['algorithm'][0]}"
                 seconds, calls = _seconds(rows, method, size), int(rows["reps"].sum())
                 remark = f"  # speed-up {verdict.ratio_words(point)}, {verdict.error_words(verdict.Candidate(method, [point], size, size))}"
-            yield f"{size} {group.dtype} {group.place()} {asked}: {name} seconds={seconds:.6g} mpi={base:.6g} margin={MARGIN:g} calls={calls}{remark}"
+            yield f"{group.collective}{size} {group.dtype} {group.place()} {asked}: {name} seconds={seconds:.6g} mpi={base:.6g} margin={MARGIN:g} calls={calls}{remark}"
