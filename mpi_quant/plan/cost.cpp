@@ -155,7 +155,8 @@ Cost between(const Plan& plan, double n, int ranks, const Prices& prices) {
   return all;
 }
 
-// The root's way, and from there the way of the rank that gets its last message. A reduction goes it backwards.
+// The root's way, and from there the way of the rank that gets its last message. A reduction goes it
+// backwards.
 Cost rooted_cost(Collective collective, const PlanRow& row, const CallShape& call, const Prices& given) {
   const bool adds_up = adds(collective);
   Prices prices = given;

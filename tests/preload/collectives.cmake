@@ -22,6 +22,16 @@ mpiq_preload_test(reduce_is_no_reduce_scatter ${family} 2 ${preload} "MPIQ_POLIC
 mpiq_preload_test(reduce_guard_of_many_roots ${family} 3 ${preload} "MPIQ_POLICY=reduce 64K-: onebit feedback=key guard=30 error=0.2" ${run}
   roots lossy)
 
+# What auto chooses is within its limit, and the report names the collectives.
+mpiq_program(chosen_${family} ${mpicc} chosen.c -lm)
+string(JOIN "$<SEMICOLON> " rules "reduce 4K-: auto(error=0.5)" "reduce_scatter 4K-: auto(error=0.5)" "allgather 4K-: auto(error=0.5)"
+  "bcast 4K-: auto(error=0.5)")
+foreach(ranks 2 3)
+  mpiq_preload_test(chosen ${family} ${ranks} ${preload} "MPIQ_POLICY=${rules}" MPIQ_REPORT=- ${at}/chosen_${family} sums lossy)
+  mpiq_expect("reduce_scatter +[0-9.]+K +f32 +${ranks} +auto.error=0.5." preload_chosen_${family}_np${ranks})
+  set_tests_properties(preload_chosen_${family}_np${ranks} PROPERTIES FAIL_REGULAR_EXPRESSION "over the limit;different results;different vectors")
+endforeach()
+
 # Types whose elements are several reals.
 mpiq_program(complex_${family} ${mpicc} complex.c -lm)
 set(run ${at}/complex_${family})

@@ -320,50 +320,6 @@ static void many(void) {
   }
 }
 
-/* n elements of y that should be those of wanted. */
-static void expect_near(const float* wanted, int n, const char* what) {
-  double error = 0, energy = 0;
-  int i;
-  for (i = 0; i < n; ++i) {
-    error += pow(y[i] - wanted[i], 2);
-    energy += pow(wanted[i], 2);
-  }
-  expect(error <= 0.25 * energy, what);
-}
-
-/* n elements of y on all ranks. */
-static void expect_same(int n, const char* what) {
-  static float least[kN], greatest[kN];
-  beneath()(y, least, n, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD);
-  beneath()(y, greatest, n, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-  expect(memcmp(least, greatest, (size_t)n * sizeof *y) == 0, what);
-}
-
-/* The same of the collectives in which ranks have different parts, by roots in turn. */
-static void many_parted(void) {
-  const int part = kN / size;
-  int k;
-  for (k = 0; k < 80; ++k) {
-    const int root = k % size;
-    fill((float)(1 + k % 3));
-    if (rank == 0 && k == 30) MPI_Pcontrol(kCommand, "exact");
-    if (rank == 0 && k == 40) MPI_Pcontrol(kCommand, "end");
-    beneath()(x, exact, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Reduce(x, y, kN, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
-    if (rank == root) expect_near(exact, kN, "a reduction is over the limit");
-    MPI_Reduce_scatter_block(x, y, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    expect_near(exact + rank * part, part, "a reduce-scatter is over the limit");
-    MPI_Allgather(x, part, MPI_FLOAT, y, part, MPI_FLOAT, MPI_COMM_WORLD);
-    expect_same(part * size, "the ranks have gathered different results");
-    memmove(y, y + rank * part, (size_t)part * sizeof *y);
-    expect_near(x, part, "what is gathered is over the limit");
-    memcpy(y, x, sizeof x);
-    MPI_Bcast(y, kN, MPI_FLOAT, root, MPI_COMM_WORLD);
-    expect_same(kN, "the ranks have got different vectors");
-    if (rank == root) expect_near(x, kN, "what is broadcast is over the limit");
-  }
-}
-
 static const struct {
   const char* name;
   void (*run)(void);
@@ -381,8 +337,7 @@ static const struct {
              {"differ", differ},
              {"subnormals", subnormals},
              {"halves", halves},
-             {"many", many},
-             {"many_parted", many_parted}};
+             {"many", many}};
 
 int main(int argc, char** argv) {
   size_t i;

@@ -34,9 +34,8 @@ Prices prices_of(const SimulatedCall& call, const Network& network, const Rates&
 Cost model_of(const SimulatedCall& call, const Network& network, const Rates& rates) {
   const Prices prices = prices_of(call, network, rates);
   if (call.method.exact())
-    return dense_cost(call.collective,
-                      static_cast<double>(call.count * kernels::element_bytes(call.element)), call.ranks,
-                      prices);
+    return dense_cost(call.collective, static_cast<double>(call.count * kernels::element_bytes(call.element)),
+                      call.ranks, prices);
   CallShape shape;
   shape.ranks = {0, call.ranks, network.per_node, call.method.codec->exact_sums};
   shape.count = call.count;

@@ -201,7 +201,8 @@ Status complete(const OptionParser& parser, SimulateOptions& o) {
   if (!o.is_sparse) s.sparse.reset();
   const bool sums = s.collective != Collective::allgather && s.collective != Collective::bcast;
   if (!sums && !parser.was_given("--feedback")) s.feedback = false;  // as in mpiq-bench allgather and bcast
-  if (s.collective != Collective::allreduce && o.is_sparse) return bad_argument("--sparse: of allreduce only");
+  if (s.collective != Collective::allreduce && o.is_sparse)
+    return bad_argument("--sparse: of allreduce only");
   if (o.asks_model && (o.segments > 0 || o.calls > 1))
     return bad_argument("--model: not with --segments and --calls");
   const bool has_dense =
