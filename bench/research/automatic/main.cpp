@@ -23,8 +23,9 @@ constexpr std::string_view kScenarios[]{"steady", "network_10x_slower", "network
 // The candidate for this codec over the plan that the library takes where none is named.
 std::size_t candidate(const World& world, std::string_view codec) {
   const CallClass& calls = world.calls();
-  const std::string wanted =
-      std::string(codec) + "/" + std::string(choose_plan(calls.bytes, calls.ranks).name);
+  std::string wanted(codec);
+  if (calls.collective == Collective::allreduce)
+    wanted.append("/").append(choose_plan(calls.bytes, calls.ranks).name);
   for (std::size_t i = 1; i < world.chooser.candidates().size(); ++i)
     if (to_string(world.chooser.candidate(i).method) == wanted) return i;
   return 0;
@@ -163,7 +164,7 @@ void print_table(const std::map<std::pair<std::string_view, std::string_view>, S
     }
 }
 
-void compare(bool table) {
+void compare(Collective collective, bool table) {
   std::map<std::pair<std::string_view, std::string_view>, Summary> sums;
   if (!table)
     std::puts(
@@ -178,6 +179,7 @@ void compare(bool table) {
               calls.bytes = static_cast<std::size_t>(kib) << 10;
               calls.ranks = ranks;
               calls.limit = {Automatic::Kind::relative, limit};
+              calls.collective = collective;
               const Line line = play(policy, scenario, World(calls, network, 1));
               Summary& sum = sums[{scenario, policy}];
               sum.of_best.push_back(line.of_best);
@@ -197,9 +199,14 @@ void compare(bool table) {
 
 int main(int argc, char** argv) {
   bool table = false;
+  std::string wanted(name(mq::Collective::allreduce));
   mq::OptionParser parser(
       "mpiq-auto",
-      "Compares auto with fixed choices on simulated networks, and prints CSV.\n\n  mpiq-auto --table");
+      "Compares auto with fixed choices on simulated networks, and prints CSV.\n\n  mpiq-auto --table\n"
+      "  mpiq-auto --collective reduce_scatter");
+  std::vector<std::string> words;
+  for (const mq::Collective each : mq::kCollectives) words.emplace_back(name(each));
+  parser.add({"--collective=NAME", &wanted, "which calls are simulated", mq::one_of(words)});
   parser.add({"--table", &table, "print a summary instead"});
   const mq::Parsed parsed = parser.parse(argc, argv, "mpiq-auto " MPIQ_VERSION);
   if (!parsed.run) {
@@ -207,6 +214,8 @@ int main(int argc, char** argv) {
     std::fputs(parsed.err.c_str(), stderr);
     return parsed.is_usage_error ? 2 : 0;
   }
-  mq::compare(table);
+  mq::compare(*std::find_if(mq::kCollectives.begin(), mq::kCollectives.end(),
+                            [&](mq::Collective each) { return name(each) == wanted; }),
+              table);
   return 0;
 }
