@@ -28,6 +28,7 @@ constexpr double kMostOff = 5;  // a candidate, from the model
 // MPI's times that judging a result is taken to need before it was measured, and at most: the exact sum, and
 // passes.
 constexpr double kJudging = 1.5, kMostJudging = 3;
+constexpr double kWorthJudging = 0.95;  // of MPI's time
 // The other plans of the favourite's codec: runs in any case, if the model takes them to need at most so many
 // times as long, and the first run took at most so many times as long.
 constexpr std::size_t kProbes = 2;
@@ -119,11 +120,18 @@ bool Chooser::can_be_judged(std::size_t i) const {
   return i != 0 && calls_.limit.kind == Automatic::Kind::relative && !candidates_[i].is_sure;
 }
 
-// The first time in the last of its tries, so that nothing unjudged is a favourite.
+bool Chooser::is_last_try(std::size_t i) const {
+  return known_[i].runs + 1 >= kTries || known_[i].unjudged >= kTries;
+}
+
+// The first time in the last of its tries, so that nothing unjudged is a favourite. What it will save pays for
+// that. With a root the account has to bear what saves little, because the agreements by which MPI's own
+// calls are timed take most of what it gets.
 bool Chooser::must_be_judged(std::size_t i) const {
-  const Known& k = known_[i];
-  if (!can_be_judged(i) || totals_.calls < k.next_judged) return false;
-  return frozen_ == i || ((k.runs + 1 >= kTries || k.unjudged >= kTries) && account_s_ >= 0);
+  if (!can_be_judged(i) || totals_.calls < known_[i].next_judged) return false;
+  if (frozen_ == i) return true;
+  const bool saves = timed() == TimedRank::fastest || call_s(i) < kWorthJudging * mpi_s();
+  return is_last_try(i) && account_s_ >= (saves ? 0 : judging_s());
 }
 
 bool Chooser::is_trusted(std::size_t i) const { return !can_be_judged(i) || known_[i].judgements > 0; }
@@ -164,6 +172,7 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
         expected >= least)
       continue;
     if (cost_of_try(i) > account_s_) continue;
+    if (!is_trusted(i) && is_last_try(i) && !must_be_judged(i)) continue;
     found = i;
     least = expected;
   }

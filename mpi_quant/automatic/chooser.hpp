@@ -131,6 +131,7 @@ class Chooser {
   bool is_probed(std::size_t i, std::size_t best) const;
   bool asks_for_sample(std::size_t i) const;
   bool can_be_judged(std::size_t i) const;
+  bool is_last_try(std::size_t i) const;
   bool must_be_judged(std::size_t i) const;
   bool is_trusted(std::size_t i) const;
   std::size_t worth_a_try(std::size_t best) const;
