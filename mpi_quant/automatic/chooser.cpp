@@ -124,8 +124,8 @@ bool Chooser::is_last_try(std::size_t i) const {
   return known_[i].runs + 1 >= kTries || known_[i].unjudged >= kTries;
 }
 
-// The first time in the last of its tries, so that nothing unjudged is a favourite. What it will save pays for
-// that. With a root the account has to bear what saves little, because the agreements by which MPI's own
+// The first time in the last of its tries, so that nothing unjudged is a favourite. What it will save pays
+// for that. With a root the account has to bear what saves little, because the agreements by which MPI's own
 // calls are timed take most of what it gets.
 bool Chooser::must_be_judged(std::size_t i) const {
   if (!can_be_judged(i) || totals_.calls < known_[i].next_judged) return false;
