@@ -69,10 +69,13 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                   *build.git_commit == '\0' ? "unknown" : build.git_commit, build.git_dirty ? "+changes" : "",
                   build.build_type, build.compiler, isa_name());
   text += fmt::format("# {}\n", mpi_library.substr(0, 60));
-  text += fmt::format("# {} ranks on {} node{}:", ranks, t.nodes.size(), t.nodes.size() == 1 ? "" : "s");
+  text += fmt::format("# {} rank{} on {} node{}:", ranks, ranks == 1 ? "" : "s", t.nodes.size(),
+                      t.nodes.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < t.nodes.size(); ++i)
     text += fmt::format(" {} ({}, {} CPUs allowed, load {:.1f})", t.nodes[i].host.str(),
                         t.nodes[i].cpu_model.str(), t.allowed_cpus[i], t.nodes[i].load1);
+  if (ranks == 1)
+    text += "\n# 1 rank: nothing is exchanged; start it with a launcher, such as mpiexec -n 2 mpiq-bench ...";
   if (t.oversubscribed(ranks)) text += "\n# MORE RANKS THAN CPUS: rows marked ! are no timings";
   text += fmt::format("\n# input {} rho {} seed {}, {} buffers, {} place, feedback {}{}\n", to_string(o.data),
                       o.data.rho, o.data.seed, name(o.buffers), o.in_place ? "in" : "out of",

@@ -11,6 +11,14 @@ usage_error() { echo "scripts/${0##*/}: $1" >&2; usage >&2; exit 2; }
 launcher() { command -v mpiexec.mpich || command -v mpiexec; }
 
 build() {  # build TARGET...
+  # Else CMake says so in thousands of lines.
+  local folder
+  for folder in . build build/release; do
+    if [ -e "$folder" ] && [ ! -w "$folder" ]; then
+      echo "scripts/${0##*/}: $(realpath "$folder") is not yours to write: build in a copy of the tree that is yours" >&2
+      exit 1
+    fi
+  done
   scripts/setup build run plot
   cmake --preset release
   cmake --build --preset release --target "$@"

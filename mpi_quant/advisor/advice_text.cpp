@@ -77,8 +77,8 @@ std::string row(std::string_view method, std::string_view predicted, std::string
 std::string model_of_exact(const ClassAdvice& c) {
   if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return {};
   const double ratio = c.min_s / *c.dense_s;
-  std::string text = "    the same link needs " + ms(*c.dense_s) +
-                     " ms for the exact sum, by the model: measured " + fixed(ratio, 2) + " times that\n";
+  std::string text = "    the network alone would need " + ms(*c.dense_s) +
+                     " ms, by the model; the program's calls took " + fixed(ratio, 2) + " times that\n";
   if (ratio > kFarOff)
     text += "    calls wait for something other than the link (late ranks, memory, a busy machine): ";
   else if (ratio < 1 / kFarOff)

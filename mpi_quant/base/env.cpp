@@ -230,6 +230,8 @@ void prepend_preload(const std::string& library) {
   (void)setenv("LD_PRELOAD", all.c_str(), 1);
 }
 
+bool is_under_mpiq_run() { return is_set(std::getenv("MPIQ_RUN")); }
+
 int rank_by_launcher() {
   for (const mpiq_launcher& launcher : mpiq_launchers)
     if (const char* const text = std::getenv(launcher.rank)) return std::atoi(text);

@@ -111,6 +111,9 @@ void pass_on_policy(const std::string& rules);
 // Puts a library first in LD_PRELOAD, for programs that this process starts.
 void prepend_preload(const std::string& library);
 
+// Whether mpiq-run started this program, or a program that started it, and was asked to do something.
+bool is_under_mpiq_run();
+
 // The rank of this process, by the variables of the launcher (Hydra, Open MPI, Slurm). 0 if there are none.
 int rank_by_launcher();
 

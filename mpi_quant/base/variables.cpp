@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string_view>
+
+#include "mpi_quant/base/spelling.hpp"
 
 namespace mq {
 namespace {
@@ -19,25 +20,9 @@ constexpr std::array<std::string_view, 19> kVariables{
 // Those of the project's programs, which are like none of the above by accident only.
 constexpr std::array<std::string_view, 3> kOthers{"MPIQ_RUN", "MPIQ_SITE", "MPIQ_JOBS"};
 
-// How many letters have to be added, dropped or replaced to make b of a.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t before = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = before + (a[i] != b[j]);
-      before = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, before + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 std::vector<Mistyped> mistyped_variables() {
-  constexpr std::size_t kMostWrong = 2;
   std::vector<Mistyped> found;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     std::string_view name = *variable;
@@ -46,10 +31,8 @@ std::vector<Mistyped> mistyped_variables() {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
     if (!name.starts_with("MPIQ") || is_known(kVariables) || is_known(kOthers)) continue;
-    const auto* const meant = std::min_element(
-        kVariables.begin(), kVariables.end(),
-        [&](std::string_view a, std::string_view b) { return distance(name, a) < distance(name, b); });
-    if (distance(name, *meant) <= kMostWrong) found.push_back({std::string(name), std::string(*meant)});
+    if (const std::string_view* const meant = meant_by(name, kVariables))
+      found.push_back({std::string(name), std::string(*meant)});
   }
   return found;
 }

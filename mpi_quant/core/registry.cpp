@@ -22,7 +22,7 @@ struct Registry {
   std::atomic<int> state_key = MPI_KEYVAL_INVALID;
   std::atomic<int> rules_key = MPI_KEYVAL_INVALID;
   int finalize_key = MPI_KEYVAL_INVALID;
-  std::atomic<void (*)()> at_finalize = nullptr;
+  std::atomic<bool (*)()> at_finalize = nullptr;
   std::vector<std::shared_ptr<CommState>> states;  // in the order they were made
   std::atomic<bool> finalized = false;
   std::size_t unfinished = 0;  // requests at MPI_Finalize
@@ -71,10 +71,9 @@ int delete_rules(MPI_Comm, int, void* value, void*) {
 int finalize(MPI_Comm, int, void*, void*) {
   constexpr int kPatience_s = 30;
   registry().unfinished = abandon_requests(env().ok() && env()->watchdog > 0 ? env()->watchdog : kPatience_s);
-  if (auto* const run = registry().at_finalize.exchange(nullptr))
-    run();
-  else if (registry().unfinished > 0)
-    say_unfinished(registry().unfinished);
+  auto* const run = registry().at_finalize.exchange(nullptr);
+  const bool is_reported = run != nullptr && run();
+  if (!is_reported && registry().unfinished > 0) say_unfinished(registry().unfinished);
   std::vector<std::shared_ptr<CommState>> states;
   {
     const std::scoped_lock lock(registry().mutex);
@@ -106,7 +105,7 @@ Status watch_finalize() {
   return {};
 }
 
-void at_finalize(void (*run)()) { registry().at_finalize = run; }
+void at_finalize(bool (*run)()) { registry().at_finalize = run; }
 
 std::size_t unfinished_requests() { return registry().unfinished; }
 

@@ -31,8 +31,8 @@ bool is_mpi_usable();
 // Makes sure that the library gives back its objects of MPI when MPI_Finalize begins. Local.
 Status watch_finalize();
 // Sets a function to run when MPI_Finalize begins, before anything is given back. It runs once and can still
-// communicate.
-void at_finalize(void (*run)());
+// communicate. It returns whether it has reported unfinished_requests(); if not, they are said.
+void at_finalize(bool (*run)());
 // How many requests were not completed when MPI_Finalize began.
 std::size_t unfinished_requests();
 

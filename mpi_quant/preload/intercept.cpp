@@ -83,7 +83,10 @@ int intercepted_call(const Call& call) {
   const std::uint64_t begin = watched ? ticks() : 0;
   if (situation.known == nullptr) watch(false);
   const Outcome outcome = asked.run();
-  if (!watched) return answer(call, outcome);
+  if (!watched) {
+    note_feedback(asked.feedback());
+    return answer(call, outcome);
+  }
   const std::uint64_t middle = ticks();
   AdvisedCall advised(call, asked.is_advisable());
   const std::uint64_t resumed = ticks();

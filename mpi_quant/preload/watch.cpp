@@ -297,7 +297,7 @@ Status conclude_run() {
 }
 
 // A report that cannot be made must not disturb the end of a program.
-void conclude() {
+bool conclude() {
   set_watching(false);
   try {
     const Status status = conclude_run();
@@ -305,15 +305,41 @@ void conclude() {
   } catch (const std::exception& error) {
     (void)std::fprintf(stderr, "mpi_quant: no report: %s\n", error.what());
   }
+  return true;
+}
+
+std::array<std::atomic<std::uint64_t>, kFeedbackOutcomes> noted{};  // calls of this rank
+
+// The ranks agree on what becomes of feedback, so those of rank 0 stand for all.
+bool warn_of_feedback() {
+  int rank = 0;
+  if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || rank != 0) return false;
+  try {
+    Merged calls;
+    for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) calls.sum.feedback[i] = noted[i];
+    const Warning warning = feedback_warning(calls);
+    if (!warning.what.empty())
+      (void)std::fprintf(stderr, "mpi_quant: %s %s --report - says more\n", warning.what.c_str(),
+                         warning.remedy.c_str());
+  } catch (const std::bad_alloc&) {
+    return false;  // then it is not said
+  }
+  return false;
 }
 
 }  // namespace
+
+void note_feedback(FeedbackOutcome outcome) noexcept {
+  noted[static_cast<std::size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
+}
 
 void watch(bool after_init) noexcept {
   static std::atomic<bool> asked = false;
   if (asked.exchange(true)) return;
   try {
-    if (!env().ok() || env()->report.empty() || !watch_finalize().ok()) return;
+    if (!env().ok()) return;
+    if (env()->report.empty()) return is_under_mpiq_run() ? at_finalize(warn_of_feedback) : void();
+    if (!watch_finalize().ok()) return;
   } catch (const std::bad_alloc&) {
     return;
   }

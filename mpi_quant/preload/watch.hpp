@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "mpi_quant/memory/feedback_outcome.hpp"
+
 namespace mq {
 
 namespace internal {
@@ -16,5 +18,9 @@ inline bool watching() {
 // Begins the report if one is wanted. Only the first call counts. Local. after_init: MPI_Init has just
 // returned, on all ranks. Otherwise some ranks may never come here, and each rank writes a report of its own.
 void watch(bool after_init) noexcept;
+
+// What became of the feedback of a call, where no report is wanted. Under mpiq-run rank 0 then says in a line
+// when MPI is finalized if too many calls went without. Local.
+void note_feedback(FeedbackOutcome) noexcept;
 
 }  // namespace mq

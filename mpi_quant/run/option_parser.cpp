@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include "mpi_quant/base/spelling.hpp"
+
 namespace mq {
 namespace {
 
@@ -143,6 +145,29 @@ void append_option(std::string& out, const std::string& left, const std::string&
   append_wrapped(out, help, kHelpColumn, kHelpColumn);
 }
 
+// What is wrong with the words that nothing takes: with the first option among them, because what follows it
+// may be its value; else with the first of them, which may be meant as a command.
+std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  const auto option =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
+  std::vector<std::string> known;
+  if (option == words.end()) {
+    for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(command->get_name());
+    const std::string* const meant = meant_by(words.front(), known);
+    return "'" + words.front() + "' is not expected" + (meant == nullptr ? "" : ", but " + *meant + " is");
+  }
+  const std::string name = option->substr(0, option->find('='));
+  for (const CLI::App* const command : app.get_subcommands())
+    if (command->get_option_no_throw(name) != nullptr)
+      return name + " is an option of " + command->get_name() + ", behind which it must stand";
+  for (const CLI::Option* const each : app.get_options())
+    for (const std::string& word : each->get_lnames()) known.push_back("--" + word);
+  const std::string* const meant = meant_by(name, known);
+  return name + " is no option" + (meant == nullptr ? "" : ", but " + *meant + " is");
+}
+
 }  // namespace
 
 Check above_zero() {
@@ -233,10 +258,12 @@ OptionParser::OptionParser(std::unique_ptr<Parts> parts) : parts_(std::move(part
       [this](const CLI::App*, std::string, CLI::AppFormatMode) { return parts_->help(); });
   parts_->app->set_help_flag("-h,--help");
   parts_->app->failure_message([this](const CLI::App*, const CLI::Error& error) {
-    std::string at = parts_->name;  // or the command that was chosen
+    const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    const OptionParser* at = this;  // or the command that was chosen, unless the words stand before it
     for (const auto& [word, command] : parts_->commands)
-      if (command->was_chosen()) at = command->name();
-    return at + ": " + error.what() + "; see " + at + " --help\n";
+      if (command->was_chosen() && !(is_extra && parts_->app->remaining_size() > 0)) at = command.get();
+    return at->name() + ": " + (is_extra ? unexpected(*at->parts_->app) : error.what()) + "; see " +
+           at->name() + " --help\n";
   });
 }
 

@@ -294,7 +294,13 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--point-time", "nan"}, "nan"},
       {{"allreduce", "--iters", "1.5"}, "1.5"},
       {{"--explain-kylix", "--latency", "inf"}, "inf"},
-      {{"nosuch"}, "nosuch"},
+      {{"nosuch"}, "'nosuch' is not expected; see"},
+      {{"alreduce"}, "'alreduce' is not expected, but allreduce is; see"},
+      {{"allreduce", "--method", "mpi,bf16"},
+       "mpiq-bench allreduce: --method is no option, but --methods is; see"},
+      {{"allreduce", "--sise=4", "x"}, "--sise is no option, but --sizes is"},
+      {{"--nosuch", "allreduce"}, "mpiq-bench: --nosuch is no option; see"},
+      {{"--methods", "mpi", "allreduce"}, "--methods is an option of allreduce, behind which it must stand"},
       {{}, "'mpiq-bench allgather'"}};
   for (const auto& [words, named] : cases) {
     const CommandLine line = parse(words);

@@ -153,6 +153,15 @@ static void feedback(const char* how) {
   }
 }
 
+/* : onebit feedback=address: a buffer whose vectors have nothing in common. */
+static void strangers(void) {
+  int step;
+  for (step = 0; step < 20; ++step) {
+    fill(1);
+    expect(world(), "not compressed");
+  }
+}
+
 /* : onebit: nothing is lost when the residuals are flushed. */
 static void flush(void) {
   static double delivered[kN], brought[kN];
@@ -334,6 +343,7 @@ static const struct {
              {"infos", infos},
              {"aborts", aborts},
              {"others", others},
+             {"strangers", strangers},
              {"differ", differ},
              {"subnormals", subnormals},
              {"halves", halves},

@@ -249,6 +249,17 @@ class Reports(unittest.TestCase):
         self.assertIn("of the calls with feedback lost their residual", said)
         self.assertRegex(said, r"(?m)^  budget +dropped or never kept")
 
+    def test_without_a_report_a_line_says_that_feedback_does_not_work(self):
+        """Under mpiq-run alone, on one rank, and only where calls went without."""
+        said = "mpi_quant: 100 % of the calls with feedback went without, identity not confirmed (unconfirmed). State a key"
+        strangers = ("--policy", ": onebit feedback=address", CONTROL, "strangers")
+        self.assertEqual(run(*strangers).stderr.count(said), 1)
+        self.assertIn("lost their residual", run(*strangers[:3], "feedback", "none", MPIQ_RESIDUALS="1K").stderr)
+        for quiet in (("--policy", ": onebit feedback=address", CONTROL, "feedback", "address"), ("--policy", ": onebit", CONTROL, "strangers"),
+                      ("--policy", ": onebit feedback=off", CONTROL, "strangers")):
+            self.assertEqual(run(*quiet).stderr, "", quiet)
+        self.assertNotIn(said, run("--report", "-", *strangers).stderr, "the report says it")
+
     def test_feedback_is_counted_by_what_became_of_it(self):
         report = self.report("--policy", ": onebit feedback=address", CONTROL, "feedback", "address")
         feedback = [c["feedback"] for c in report["classes"] if c["reasons"].get("compressed")]

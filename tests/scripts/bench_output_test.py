@@ -112,6 +112,16 @@ class Graph(unittest.TestCase):
         self.assertNotIn("# time over size", done.stdout)
 
 
+class Alone(unittest.TestCase):
+    def test_a_single_rank_is_told_that_nothing_is_exchanged(self):
+        words = os.path.join(BIN, "mpiq-bench"), "allreduce", "--sizes", "64K", "-n", "6", "--methods", "bf16"
+        for format_words in ((), ("--format", "osu")):
+            done = subprocess.run([*words, *format_words], capture_output=True, text=True, check=False, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("\n# 1 rank: nothing is exchanged; start it with a launcher, such as mpiexec -n 2 mpiq-bench", done.stdout)
+        self.assertNotIn("nothing is exchanged", bench("--methods", "bf16", "--format", "osu").stdout)
+
+
 class Detours(unittest.TestCase):
     def test_time_that_a_rank_does_not_get_is_in_the_rows(self):
         """Two ranks on one processor take it from each other."""

@@ -24,21 +24,31 @@ COMMITTED = [*committed("*.h5"), SMALL, OTHER, OVER]
 
 class Check(WithFiles):
     def violations(self, path):
-        """[(row or None, what)] of a file, after exit code and summary were looked at."""
+        """[(row or None, what)] of a file, after exit code and summary were looked at. Of a line that stands for several rows: the first of
+        them, so many times."""
         done = tool("check_results", path)
         lines = done.stdout.splitlines()
         self.assertEqual(done.stderr, "")
-        pattern = re.escape(path) + r": (?:row (\S+): )?(.*?): expected (.*), found (.*)"
+        pattern = re.escape(path) + r": (?:row (\S+): )?(.*?): expected (.*), found (.*?)(?: \(and (\d+) more rows?\))?"
         found = [re.fullmatch(pattern, line) for line in lines[:-1]]
         self.assertNotIn(None, found, done.stdout)
         self.assertEqual(done.returncode, 1 if found else 0)
-        self.assertRegex(lines[-1], rf", {len(found)} violations?$")
-        return [(match.group(1), match.group(2)) for match in found]
+        rows = [match.group(1, 2) for match in found for _ in range(1 + int(match.group(5) or 0))]
+        self.assertRegex(lines[-1], rf", {len(rows)} violations?$")
+        return rows
 
     def only(self, path, row, *whats):
         """The violations are these, all of one row."""
         key = points_of(path)["key"][row].decode()
         self.assertEqual(self.violations(path), [(key, what) for what in whats])
+
+    def test_rows_with_the_same_violation_share_a_line(self):
+        path = self.change(self.copy(), status=(slice(None), b"fine"))
+        done = tool("check_results", path)
+        said = [line for line in done.stdout.splitlines() if ": status: " in line]
+        self.assertEqual(len(said), 1, done.stdout)
+        self.assertTrue(said[0].endswith(", found fine (and 17 more rows)"), said)
+        self.assertIn(points_of(path)["key"][0].decode(), said[0])
 
     def test_all_committed_files_pass(self):
         done = tool("check_results", "-v", *COMMITTED)

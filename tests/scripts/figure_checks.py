@@ -25,6 +25,16 @@ def heights(axis):
     return {name.replace(" ", ""): y for name, (_, y) in ends.items()}
 
 
+def cut_markers(axis):
+    """The names of curves with a marker that the upper or lower edge of the panel cuts. 2 pixels: edges of lines."""
+    box, pixels = axis.get_window_extent(), axis.figure.dpi / 72
+    for line in axis.lines:
+        y = line.get_transform().transform(line.get_xydata())[:, 1] if line.get_marker() not in ("None", "", " ") else np.array([])
+        half = line.get_markersize() * pixels / 2
+        if ((y > box.y0) & (y < box.y1) & ((y - half < box.y0 - 2) | (y + half > box.y1 + 2))).any():
+            yield line.get_label()
+
+
 def problems(figure):
     """What is wrong with a figure whose margins are set."""
     renderer, found = figure.canvas.get_renderer(), []
@@ -35,6 +45,7 @@ def problems(figure):
         found += [f"'{a}' and '{b}' collide" for (a, one), (b, other) in itertools.combinations(labels, 2) if one.overlaps(other)]
         boxes += labels + [(axis.get_title(), axis.title.get_window_extent(renderer))]
         boxes += [(which.get_label_text(), which.get_tightbbox(renderer)) for which in (axis.xaxis, axis.yaxis) if which.get_label_text()]
+        found += [f"a marker of '{name}' is cut" for name in cut_markers(axis)]
         for below in figure.legends:
             found += ["the legend below covers a panel"] if below.get_window_extent(renderer).overlaps(axis.get_tightbbox(renderer)) else []
         legend = axis.get_legend()

@@ -22,8 +22,8 @@ from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 import matplotlib.pyplot as plt
 
 from mpi_quant.figures import look
-from mpi_quant.figures.plots import scale
-from mpi_quant.results import frontier, kernel_rates, training_runs, training_step
+from mpi_quant.figures.plots.scaling import SCALED
+from mpi_quant.results import frontier, kernel_rates, training_runs
 from mpi_quant import _python
 from mpi_quant.figures import source_files
 from mpi_quant.figures import plots  # noqa: F401  registers them
@@ -137,13 +137,13 @@ class Both(Drawn):
         self.assertNotIn("ran on host", said)
         self.assertNotIn("1 repetitions", said)
         labels = {line.get_label() for line in figure.axes[0].lines}
-        self.assertEqual("bandwidth alone" in said, "bandwidth alone" in labels)
+        self.assertEqual(SCALED in said, SCALED in labels)
 
     def test_no_line_joins_them(self):
         _, lines = self.lines("scaling", *self.files())
         self.assertEqual(lines["onebit"], (True, [2, 4], [2.5e-4] * 2))
         self.assertEqual(lines["onebit, simulated"], (False, [4, 8], [2.5e-2] * 2))
-        self.assertEqual(lines["bandwidth alone"][1], [2, 4], "of the measured MPI_Allreduce, and as far as measured points go")
+        self.assertEqual(lines[SCALED][1], [2, 4], "of the measured MPI_Allreduce, and as far as measured points go")
 
     def test_the_legend_and_the_footnote_tell_them_apart(self):
         for name in ("scaling", "scaling-sent"):
@@ -151,7 +151,7 @@ class Both(Drawn):
             look.lay_out(figure)  # looks at the figure, see Drawn
             upper, lower = ([text.get_text().replace("\n", " ") for text in legend.get_texts()]
                             for legend in look.legends(figure.axes[0]))
-            self.assertEqual(set(upper) - {"bandwidth alone"}, {"MPI_Allreduce fp32", "onebit"})
+            self.assertEqual(set(upper) - {SCALED}, {"MPI_Allreduce fp32", "onebit"})
             self.assertEqual(set(lower), {"fastest dense algorithm, simulated", "onebit, simulated"})
             _, measured, simulated = figure.words[1]
             self.assertIn("Measured (filled markers): 4 rows of m.h5, 2 to 4 ranks on host host (cpu), over lab-1gbit,", measured)
@@ -205,6 +205,21 @@ class Figures(Drawn):
         plain = drawn("plain")
         self.assertEqual(drawn("notebook", MPLBACKEND="module://matplotlib_inline.backend_inline"), plain)
         self.assertEqual(drawn("own", MATPLOTLIBRC=self.path("matplotlibrc")), plain)
+
+    def test_one_late_call_does_not_hide_the_others_in_the_colours_of_ranks(self):
+        times = np.full((1, 50, 2), 1e-3)
+        for latest, darkest in ((2e-3, 2), (1.0, 5)):
+            times[0, 7, 1] = latest
+            figure, _ = PLOTS["ranks"](Selection([reader.read(self.with_dataset(self.file([point("mpi", MIB, 1e-3)]), "samples/t_rank_s", times))], [], ""))
+            image, = figure.axes[0].images
+            self.assertAlmostEqual(image.norm.vmax, darkest)
+            self.assertEqual(image.colorbar.extend, "max" if latest == 1 else "neither", "an arrow says that some are beyond")
+            look.plt.close(figure)
+
+    def test_the_titles_of_scaling_say_what_normal_is(self):
+        figure, _ = PLOTS["scaling"](Selection([reader.read(self.file(rows_over([2, 4], "ranks", link="a")))], [], "", both=True))
+        self.addCleanup(look.plt.close, figure)
+        self.assertEqual(figure.axes[0].get_title().split(), ["vector", "of", "1", "MiB,", "a,", "normal", "input"])
 
     def test_ranks_draws_every_method_or_says_which_not(self):
         for many in (8, 14):
@@ -264,82 +279,6 @@ class Figures(Drawn):
         self.assertAlmostEqual(left.patches[0].get_width(), 0.05434, 5)
         self.assertEqual([text.get_text() for text in right.get_legend().get_texts()], ["whole call", "encode", "wait", "decode", "other"])
         self.assertIn('"Other" is the rest of its time', said)
-
-
-class Paper(Drawn):
-    """Figures for a paper: as wide as asked, the words beside them, one legend below, letters that can be read in print."""
-
-    FILES = [os.path.join(ROOT, "results", "2026-11-28-training-scale", f"training-{name}.h5") for name in
-             ("ethernet-10gbit", "rdma-100gbit", "rdma-400gbit")]
-
-    def draw_paper(self, name, *words):
-        """The files of a plot by the end of their names. Each figure is looked at, see Drawn."""
-        seen, lay_out = [], look.lay_out
-        def looked(figure, *arguments):
-            lay_out(figure, *arguments)
-            seen.append((len(figure.legends), [legend for axis in figure.axes for legend in look.legends(axis)], len(figure.texts), figure.get_figwidth(),
-                         min(text.get_fontsize() for text in figure.findobj(look.plt.Text) if text.get_visible() and text.get_text())))
-        with mock.patch.object(look, "lay_out", looked), mock.patch.object(PLOTS["scale"], "variants", lambda _: ["bert-base-strong"]):
-            status, out, problem = self.run_program("plot", name, *words, "-o", self.path("out"), "--name", "f", "--format", "png")
-        self.addCleanup(look.use_style)
-        self.assertEqual((status, problem), (0, ""))
-        for below, beside, words_in_figure, _, letters in seen:
-            self.assertEqual((below, beside, words_in_figure), (1, [], 0))
-            self.assertGreaterEqual(letters, 7)
-        return {width for *_, width, _ in seen}, [os.path.basename(path) for path in out.split()]
-
-    def test_the_widths_are_those_of_a_column_and_a_page(self):
-        for words, width in ((("--paper", "column"), 3.3), (("--paper", "page", "--width", "5"), 5)):
-            widths, files = self.draw_paper("scale", *self.FILES, *words)
-            self.assertEqual(widths, {width})
-            self.assertIn("f-scale-bert-base-strong.txt", files)
-            self.assertEqual(plt.imread(self.path("out", "f-scale-bert-base-strong.png")).shape[1], round(400 * width))
-
-    def test_the_words_are_in_a_file_beside(self):
-        self.draw_paper("scale", self.FILES[0], "--paper", "page", "--flops", "5e13")
-        with open(self.path("out", "f-scale-bert-base-strong.txt"), encoding="utf-8") as file:
-            said = " ".join(file.read().split())
-        for words in ("A training step of bert-base, strong scaling. Simulated, not measured", "8192 sequences of 128 tokens in all, shared among the ranks",
-                      "an accelerator that makes 5e+13 of them a second", "10 Gbit/s: latency 20 us, 1 us of a processor for each message",
-                      "Command: ", "mpiq-simulate --ranks 16,64,256,1024"):
-            self.assertIn(words, said)
-
-    def test_other_plots_have_the_form_too(self):
-        self.assertEqual(self.draw_paper("error", SMALL, "--paper", "page")[0], {7})
-
-    def test_too_many_panels_for_the_width_are_refused(self):
-        many = [self.file([point("mpi", MIB, 1e-3, key=f"k{ranks}", ranks=ranks) for ranks in range(2, 7)])]
-        self.refused("time", "5 panels in a row have no room in 3.3 inches", *many, "--paper", "column")
-        self.addCleanup(look.use_style)
-        for words, reason in ((("--width", "1"), "2 to 12 inches"), (("--paper", "poster"), "invalid choice"), (("--flops", "0"), "a positive number")):
-            status, _, problem = self.run_program("plot", "time", *many, *words)
-            self.assertEqual(status, 2)
-            self.assertIn(reason, problem)
-
-    def test_committed_steps(self):
-        """The model's own promises: a step takes at least its computation and its calls, and auto is never slower than the others."""
-        source = Selection([reader.read(path) for path in self.FILES], [], "")
-        self.assertEqual(PLOTS["scale"].variants(source), [f"{net}-{kind}" for net in training_step.NETS for kind in training_step.SCALINGS])
-        for name in training_step.NETS:
-            both = {kind: {(r["link"], r["ranks"], r["method"]): r for r in scale.steps(source, name, kind)} for kind in training_step.SCALINGS}
-            self.assertEqual({key[1] for key in both["weak"]}, {16, 64, 256, 1024})
-            for rows in both.values():
-                for (link, ranks, method), row in rows.items():
-                    self.assertGreaterEqual(row["t_step_s"], max(row["compute_s"], row["calls_s"]))
-                    self.assertLessEqual(row["t_step_s"], row["compute_s"] + row["calls_s"])
-                    self.assertLessEqual(rows[link, ranks, "auto"]["t_step_s"], row["t_step_s"])
-                    self.assertTrue(method != "dense/fastest" or row["speedup"] == 1)
-            for key, row in both["weak"].items():
-                self.assertEqual(row["t_step_s"] == both["strong"][key]["t_step_s"], key[1] == training_step.STRONG_RANKS, "alike at 256 ranks")
-
-    def test_nets_are_those_of_the_benchmark(self):
-        with open(os.path.join(ROOT, "bench", "models.cpp"), encoding="utf-8") as file:
-            text = file.read()
-        for name, net in training_step.NETS.items():
-            published = re.search(rf"""Model{{"{name}", "[^"]*",\s*([\d']+),""", text)[1]
-            self.assertEqual(net.parameters, int(published.replace("'", "")))
-            self.assertEqual(sum(training_step.calls_of(net)), net.bytes)
-            self.assertEqual(net.bytes, 4 * net.parameters)
 
 
 class Interpreter(Drawn):

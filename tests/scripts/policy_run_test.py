@@ -4,6 +4,7 @@ Usage: policy_run_test.py BIN MPIEXEC...
 """
 import json
 import os
+import shlex
 import subprocess
 import sys
 import unittest
@@ -52,6 +53,14 @@ class FromMeasurementToSetting(InTemporaryFolder):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return out
 
+    def use(self, path):
+        """The options and variables with which the first line of a file says to use it."""
+        with open(path, encoding="utf-8") as file:
+            words = shlex.split(file.readline().removeprefix("# Use: "))
+        start = words.index("mpiexec")
+        self.assertEqual((words[start:start + 4], words[-1]), (["mpiexec", "-n", "N", "mpiq-run"], "./app"))
+        return words[start + 4:-1], dict(word.split("=", 1) for word in words[:start])
+
     def bare(self, size, policy, **variables):
         report = self.path("report.json")
         done = run(*MPIEXEC, "2", os.path.join(BIN, "mpiq-run"), *policy, "--report", report, os.path.join(BIN, "mpiq-bare"), str(size), "3", **variables)
@@ -65,7 +74,7 @@ class FromMeasurementToSetting(InTemporaryFolder):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertTrue(done.stdout.startswith(f"policy: 64K-256K @2 f32: bf16; 256K-{MIB + 1} @2 f32: mxfp8\n"), done.stdout)
         for size, method in ((64 * KIB, "bf16"), (MIB, "mxfp8")):
-            classes = self.bare(size, ("--policy-file", rules))["classes"]
+            classes = self.bare(size, self.use(rules)[0])["classes"]
             self.assertEqual([c["method"].split("/")[0] for c in classes if c["reasons"].get("compressed")], [method])
         classes = self.bare(2 * MIB, ("--policy-file", rules))["classes"]
         self.assertEqual([c for c in classes if c["reasons"].get("compressed")], [])
@@ -73,7 +82,8 @@ class FromMeasurementToSetting(InTemporaryFolder):
     def test_auto_chooses_by_the_knowledge(self):
         for error, size, method in (("0.1", MIB, "mxfp8"), ("0.1", 64 * KIB, "bf16"), ("0.01", MIB, "bf16")):
             knowledge = self.made("--knowledge", "--error", error)
-            choice, = self.bare(size, ("--policy", f": auto(error={error})"), MPIQ_KNOWLEDGE=knowledge)["choices"]
+            policy, variables = self.use(knowledge)
+            choice, = self.bare(size, policy, **variables)["choices"]
             self.assertEqual(choice["method"].split("/")[0], method)
             self.assertGreater(choice["compressed"], 0)
 

@@ -56,11 +56,13 @@ class Windows(WithPolicies):
         rows = dense(SIZES) + line("bf16", [SAME, FASTER, FASTER, FASTER, SAME, SLOWER])
         self.assertEqual(self.rules(rows), [f"256K-{4 * MIB + 1} @2 f32: bf16"])
         self.assertEqual(self.comments(rows), [
+            "# Use: mpiexec -n N mpiq-run --policy-file THIS_FILE ./app",
             f"# From {self.path('a.h5')}: host ?, MPICH 4.0.2, link test, normal input, commit 0123456789.",
             "# The fastest method with a relative L2 error of one call of at most 0.01.",
             "# It is chosen where the lower end of the 95 % interval of its speed-up over the fastest of MPI's own is at least 1.2, at two "
             "neighbouring sizes or more.",
-            "# The upper end of a rule is excluded. Sizes, numbers of ranks and types without a rule were not measured, or are MPI's own.",
+            "# The upper end of a rule is excluded: 4194305 lets 4M in, and nothing above it. Sizes, numbers of ranks and types without a rule were "
+            "not measured, or are MPI's own.",
             "# 2 ranks on 1 node, f32, measured at 64 KiB to 64 MiB.",
             "# bf16: speed-up 2 [1.9, 2.1] at 256 KiB to 2 [1.9, 2.1] at 4 MiB, relative L2 error of one call 0.002"])
 

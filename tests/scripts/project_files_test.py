@@ -9,7 +9,8 @@ import re
 import tomllib
 import unittest
 
-from scripts_common import ROOT
+from scripts_common import ROOT  # finds the package for the next one
+from mpi_quant.commands import docs
 
 
 def read(*path):
@@ -129,6 +130,21 @@ class Examples(unittest.TestCase):
         loops = " ".join(re.findall(r"foreach\(name ([^)]*)\)", build))
         for name in EXAMPLES:
             self.assertTrue(name in build or os.path.splitext(name)[0] in loops.split(), name)
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(ROOT, ".git")), "the pages are those that git knows")
+class Site(unittest.TestCase):
+    """The HTML pages of scripts/docs."""
+
+    def test_no_two_pages_have_one_title(self):
+        titles = [read(page).split("\n", 1)[0] for page in docs.pages_in_order()]
+        self.assertEqual(len(set(titles)), len(titles), sorted(title for title in titles if titles.count(title) > 1))
+
+    def test_pages_come_as_the_index_lists_them(self):
+        pages = docs.pages_in_order()
+        self.assertEqual(pages[:3], ["README.md", "docs/index.md", "docs/glossary.md"])
+        self.assertLess(pages.index("docs/design.md"), pages.index("CHANGELOG.md"))
+        self.assertEqual(sorted(pages), sorted(set(pages)), "each once")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,16 @@ class Verdicts(WithPage):
         found = self.of(self.speeds("onebit", [(1.46, 1.49, 1.52), (1.13, 1.15, 1.17), (1.38, 1.39, 1.4), (1.64, 1.67, 1.72)]))
         self.assertEqual(found.best.first, 16 * MIB)
 
+    def test_sizes_of_the_policy_below_the_advice_are_named(self):
+        """The page has the policy above the verdict: the two must not contradict each other."""
+        gain, none = (1.5, 1.6, 1.7), (0.9, 1, 1.1)
+        said = verdicts.sentences(self.of(self.speeds("onebit", [gain, gain, none, gain, gain])), "MPI_Allreduce")
+        self.assertEqual(said[1], "Below that keep MPI_Allreduce, except where this is worth it: onebit at 64 KiB to 1 MiB.")
+        both = self.speeds("onebit", [none] * 3 + [gain] * 2) + self.speeds("bf16", [none] * 2 + [(1.3, 1.3, 1.3)] * 3)
+        self.assertIn("Below that keep MPI_Allreduce, except where this is worth it: bf16 at 16 MiB.", verdicts.sentences(self.of(both), "MPI_Allreduce"))
+        said = verdicts.sentences(self.of(self.speeds("onebit", [none, gain, gain, none])), "MPI_Allreduce")
+        self.assertEqual(said[1], "At some sizes it is: onebit at 1 MiB to 16 MiB.")
+
     def test_a_wide_interval_wins_nothing_and_is_named(self):
         found = self.of(self.speeds("onebit", [(2.93, 8.65, 458)] * 2))
         self.assertEqual(found.kind, "unknown")

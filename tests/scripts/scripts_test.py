@@ -360,7 +360,20 @@ class Skipped(InTemporaryFolder):
         self.assertEqual(self.passed(log), "^(matched)$")
 
 
-class Run(unittest.TestCase):
+class Run(InTemporaryFolder):
+    def test_a_tree_of_somebody_else_is_refused_in_one_line(self):
+        self.copy_scripts("run", "measure.sh")
+        os.makedirs(self.path("build", "release"))
+        user = {"user": 65534} if os.geteuid() == 0 else {}  # root may write everywhere
+        os.chmod(self.folder, 0o755)
+        for folder, mode in (("build/release", 0o555), ("build", 0o555), ("", 0o555)):
+            os.chmod(self.path(folder), mode)
+            done = subprocess.run([self.path("scripts", "run")], capture_output=True, text=True, check=False, **user)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"^scripts/run: \S+ is not yours to write: build in a copy of the tree that is yours\n$")
+        for folder in ("", "build", "build/release"):
+            os.chmod(self.path(folder), 0o755)
+
     def test_unknown_arguments_are_refused_before_anything_is_built(self):
         for name, arguments in (("run", ["--fast"]), ("run", ["--ranks", "many"]), ("test", ["--preset", "quick"])):
             done = call(script(name), *arguments)

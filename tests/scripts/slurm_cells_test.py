@@ -4,6 +4,7 @@ what the last job makes for slurm/collect.
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/scripts/slurm_cells_test.py
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,8 @@ class Cells(WithFakes):
         self.expect(75, "failed", "did not come", FAKE_SRUN="75")
         self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
         self.assertEqual(self.run_of_test().state(self.first)[1], "101_0")
+        with open(os.path.join(self.run_folder, "state", self.first + ".state"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), "\tleft\t101_0\t.*\tused up its time limit and was requeued; faster with more --time\n")
 
     def test_points_left_on_a_disk_too_full_to_say_so_are_left_all_the_same(self):
         # What runs in the launch is real: a program that has points left, in the shell that notes its exit code.
@@ -81,6 +84,18 @@ class Cells(WithFakes):
         self.expect(1, "failed", "refused its options", FAKE_SRUN="2")
         self.expect(1, "failed", "a point failed", FAKE_SRUN="1")
         self.expect(1, "failed", "137 (SIGKILL)", FAKE_SRUN="137")
+
+    def test_the_reason_of_a_failure_is_what_this_life_of_the_log_says_first(self):
+        job = ["bash", "-c", 'exec bash "$@" >>"$LOG" 2>&1', "x", os.path.join(SLURM, "job.sbatch"), self.run_folder]
+        for said, reason in (("mpiq-bench: warning: no counters\nmpiq-bench: the launch has 1\nsrun: error: n1: task 0: Exited", "mpiq-bench: the launch has 1"),
+                             ("# rel_err: of errors\n[n1:7] PMIX ERROR: UNREACHABLE in file", "[n1:7] PMIX ERROR: UNREACHABLE in file"),
+                             ("Fatal error in internal_Init: Other MPI error", "Fatal error in internal_Init: Other MPI error"),
+                             ("error: " + "x" * 500, "error: " + "x" * 193)):
+            self.file("log", "== of an earlier life\nsrun: error: long ago\n")
+            self.file("said", said + "\n")
+            self.file("bin/srun", f"#!/bin/sh\ncat {self.path('said')}\nexit 137\n")
+            self.call(*job, LOG=self.path("log"), SLURM_JOB_ID="101", SLURM_ARRAY_JOB_ID="101", SLURM_ARRAY_TASK_ID="0", SLURM_JOB_NODELIST="n[1-2]")
+            self.assertEqual(self.run_of_test().state(self.first)[::2], ("failed", f"the launch ended with 137 (SIGKILL): {reason}; see the log"))
 
     def test_other_launchers(self):
         for name, program, expected in (("openmpi", "mpirun", "-n 2 --map-by ppr:1:node:PE=1 --bind-to core --report-bindings"),
@@ -171,7 +186,9 @@ class Collected(WithFakes):
         self.cells = self.run_of_test().cells()
         for number, cell in enumerate(self.cells):
             self.file(f"run/cells/{cell.name}.seconds", f"{number % 2 + 1}.5\n")
-            self.file(f"run/cells/{cell.name}.json", "{}\n")
+            policy = "64K-@2 f32: bf16" if "advise" in cell.name else ""
+            self.file(f"run/cells/{cell.name}.json", json.dumps({"suggestion": {"error": 0.01, "policy": policy, "auto": "", "busy": "",
+                                                                 "with_feedback": "64K-@2 f32: onebit feedback=address"}}))
             self.file(f"run/cells/{cell.name}.txt", "[cell]\n")
             self.file(f"run/state/{cell.name}.state", f"t\tdone\t101_{number}\tn1\t\n")
 
@@ -200,11 +217,24 @@ class Collected(WithFakes):
                 with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                     self.assertNotIn(self.folder, file.read(), name)
         with open(self.path("out/dropin.md"), encoding="utf-8") as file:
-            self.assertEqual(len(re.findall(r"\| 2 \| 1 \| (?:plain|advise|policy) \| 2 \| \d\.\d00 \| .* to .* \| \d\.\d{3} \|\n", file.read())), 3)
+            page = file.read()
+        self.assertEqual(len(re.findall(r"\| 2 \| 1 \| (?:plain|advise|policy) \| 2 \| \d\.\d00 \| .* to .* \| \d\.\d{3} \|\n", page)), 3)
+        self.assertRegex(page, r"2 nodes x 1 rank, advice of 2 of 2 launches:\n\n"
+                         r"    64K-@2 f32: bf16 +# each result within a relative error of 0\.01\n"
+                         r"    64K-@2 f32: onebit feedback=address +# for training, ")
         again = self.collect("--to", self.path("out"))
         self.assertEqual(again.returncode, 1)
         self.assertIn("exists: another --to, or --force", again.stderr)
         self.assertEqual(self.collect("--to", self.path("out"), "--force").returncode, 0)
+
+    def test_advice_that_finds_nothing_says_so_and_launches_that_differ_are_told_apart(self):
+        advised = [cell for cell in self.cells if "advise" in cell.name]
+        self.file(f"run/cells/{advised[0].name}.json", json.dumps({"suggestion": {"error": 1e-6, "policy": "", "with_feedback": "", "busy": "Busy."}}))
+        self.assertEqual(self.finish().returncode, 0)
+        with open(self.path("run/results/dropin.md"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("advice of 1 of 2 launches:\n\n    none: no method within a relative error of 1e-06 promises to be faster\n\nBusy.\n", page)
+        self.assertIn("advice of 1 of 2 launches:\n\n    64K-@2 f32: bf16 ", page)
 
     def test_runs_of_one_day_are_collected_side_by_side(self):
         self.assertEqual(self.finish().returncode, 0)

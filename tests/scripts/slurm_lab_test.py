@@ -267,7 +267,8 @@ class Programs(OnTheLab):
         done = self.submit("dropin", "--nodes", "2", "--time", "5", "--policy", "1G-: onebit", options=program, wait=True)
         self.assertEqual(done.returncode, 0, done.stdout + self.logs())
         with open(self.path("run", "results", "dropin.md"), encoding="utf-8") as table:
-            self.assertEqual(len(table.readlines()), 5)
+            lines = table.read().splitlines()
+        self.assertEqual(([line[0] for line in lines[:5]], lines[6]), (["|"] * 5, "2 nodes x 1 rank, advice of 1 of 1 launches:"))
         self.assertEqual(len(glob.glob(self.path("run", "cells", "*.json"))), 2)
         done = lab(os.path.join(ROOT, "slurm", "collect"), self.path("run"), "--to", self.path("results"))
         self.assertEqual(done.returncode, 0, done.stderr)

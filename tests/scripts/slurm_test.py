@@ -259,7 +259,7 @@ class Progress(WithFakes):
         others = "101_1|RUNNING|None|1:00|n2\n101_2|RUNNING|None|1:00|n2\n102|PENDING|Dependency||\n"
         for said, job, queued, line, code in (
                 ("running", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime\n", 0),
-                ("left", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime; why\n", 0),
+                ("left", "101_0", "101_0|PENDING|BeginTime|1:00|\n", r"waiting +101_0 +why \(Slurm: BeginTime\)\n", 0),
                 ("failed", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime\n", 0),
                 ("running", "101_0", "101_0|RUNNING|None|5:00|n1\n", "running +101_0 +on n1, 5:00 left\n", 0),
                 ("failed", "77_0", "101_0|RUNNING|None|5:00|n1\n", "running +101_0 +on n1, 5:00 left\n", 0),
@@ -341,10 +341,10 @@ class Scripts(unittest.TestCase):
             done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
 
-    def lab_with_dead_controller(self, slurmctld, seconds):
+    def lab_with_dead_controller(self, slurmctld, seconds, addresses="192.0.2.1 ", code=1):
         """scripts/slurm_lab up, where slurmctld only does this and every command of Slurm waits for it: the output and the seconds."""
         bodies = {"munged": "exit 0", "slurmd": "exit 0", "slurmctld": slurmctld, "sbatch": "exit 1", "srun": "exit 1", "scontrol": "exit 1",
-                  "sinfo": "sleep 1; exit 1", "scancel": "exit 1", "squeue": "exit 1"}
+                  "sinfo": "exec sleep 20", "scancel": "exec sleep 20", "squeue": "exec sleep 20", "hostname": f"echo '{addresses}'"}
         with tempfile.TemporaryDirectory(prefix="lab") as folder:
             for name, body in bodies.items():
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -353,16 +353,22 @@ class Scripts(unittest.TestCase):
             env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LAB": os.path.join(folder, "lab"), "LAB_SECONDS": seconds}
             started = time.monotonic()
             done = subprocess.run([os.path.join(ROOT, "scripts", "slurm_lab"), "up", "2"], capture_output=True, text=True, check=False, env=env)
-            self.assertEqual((done.returncode, os.path.exists(os.path.join(folder, "lab"))), (1, False), done.stderr)
+            self.assertEqual((done.returncode, os.path.exists(os.path.join(folder, "lab"))), (code, False), done.stderr)
             return done.stderr, time.monotonic() - started
 
     def test_the_lab_ends_at_once_where_slurmctld_dies_and_shows_why(self):
         said, seconds = self.lab_with_dead_controller("echo 'fatal: slurm_init_msg_engine_port' >$LAB/log/slurmctld.log", "600")
         self.assertIn("The last line of slurmctld's log: fatal: slurm_init_msg_engine_port", said)
-        self.assertLess(seconds, 60)
+        self.assertNotIn("127.0.0.1", said)
+        self.assertLess(seconds, 10, "no command of Slurm is asked, each of which would wait")
         said, seconds = self.lab_with_dead_controller("echo $$ >$LAB/run/slurmctld.pid; echo was here >$LAB/log/slurmctld.log", "600")
         self.assertIn("log: was here", said)
-        self.assertLess(seconds, 60)
+        self.assertLess(seconds, 10)
+
+    def test_a_machine_off_line_is_told_at_once(self):
+        said, seconds = self.lab_with_dead_controller("exit 0", "600", addresses="", code=3)
+        self.assertIn("this machine has no address but 127.0.0.1", said)
+        self.assertLess(seconds, 10)
 
     def test_the_lab_does_not_wait_longer_than_it_says(self):
         said, seconds = self.lab_with_dead_controller("exit 0", "1")

@@ -1,4 +1,4 @@
-"""Checks result files against the rules of results/README.md: the layout, and the samples against the columns that count them. Prints a line for every violation, FILE: row KEY: what: expected ..., found ..., and exits 1 if there are any.
+"""Checks result files against the rules of results/README.md: the layout, and the samples against the columns that count them. Prints a line for every violation, FILE: row KEY: what: expected ..., found ..., or one for several rows that it is the same for, and exits 1 if there are any.
 """
 import argparse
 import os
@@ -28,9 +28,15 @@ def number(value):
     return repr(value.item()) if isinstance(value, np.generic) else str(value)
 
 
-def line(file, row, what, expected, found):
-    where = f"row {file.text(row, 'key') or row}: " if row is not None else ""
-    return f"{file.path}: {where}{what}: expected {number(expected)}, found {number(found)}"
+def lines(file, found):
+    """A line for each violation. Of those that say the same of several rows the first alone, and how many more there are."""
+    alike = {}
+    for row, what, expected, seen in found:
+        alike.setdefault(f"{what}: expected {number(expected)}, found {number(seen)}", []).append(row)
+    for text, rows in alike.items():
+        where = f"row {file.text(rows[0], 'key') or rows[0]}: " if rows[0] is not None else ""
+        more = f" (and {len(rows) - 1} more row{'s' if len(rows) > 2 else ''})" if where and len(rows) > 1 else ""
+        yield f"{file.path}: {where}{text}{more}"
 
 
 def check(path, verbose):
@@ -41,8 +47,8 @@ def check(path, verbose):
         print(error)
         return 0, 1
     found = violations(file)
-    for violation in found:
-        print(line(file, *violation))
+    for line in lines(file, found):
+        print(line)
     if verbose:
         for remark in layout_rules.remarks(file):
             print(f"{path}: remark: {remark}")

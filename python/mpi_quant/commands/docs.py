@@ -54,12 +54,22 @@ def filtered(path):
     return "".join(lines())
 
 
+def output_of(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def pages_in_order():
+    """The pages of the tree, in whose order the site lists them: README.md, then as docs/index.md does, then the others by their names."""
+    with open(os.path.join(ROOT, "docs/index.md"), encoding="utf-8") as file:
+        listed = ["README.md", "docs/index.md", *(os.path.normpath(os.path.join("docs", path)) for path in re.findall(r"\]\(([^()#:]+\.md)\)", file.read()))]
+    pages = output_of("git", "-c", "safe.directory=*", "ls-files", "*.md", ":!results/*/[a-z]*.md")  # without generated tables
+    return sorted(pages, key=lambda page: (listed.index(page) if page in listed else len(listed), page))
+
+
 def build(output):
     os.makedirs(output, exist_ok=True)
-    def words(*command):
-        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    pages = words("git", "-c", "safe.directory=*", "ls-files", "*.md", ":!results/*/[a-z]*.md")  # without generated tables
-    version = words("scripts/version", "docs")[1]
+    pages = pages_in_order()
+    version = output_of("scripts/version", "docs")[1]
     environment = {**os.environ, "MPIQ_PAGES": " ".join(pages), "MPIQ_DOCS": output, "MPIQ_VERSION": version}
     return subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False, env=environment).returncode
 

@@ -43,6 +43,7 @@ def parse(arguments):
     parser.add_argument("--paper", choices=tuple(printed.WIDTHS), help="for a paper: the panels in one row, one legend below, no title "
                         f"and no footnote, which go to NAME-<plot>.txt; column: {printed.WIDTHS['column']} inches wide, page: {printed.WIDTHS['page']}")
     parser.add_argument("--width", type=float, metavar="INCHES", help="as --paper, with another width")
+    parser.add_argument("--if-applies", action="store_true", help="no figure and no error where the files have nothing for the plot")
     parser.add_argument("--flops", type=float, default=training_step.FLOPS, metavar="N", help="of scale: floating-point operations that a rank makes a second [%(default)g]")
     options = parser.parse_intermixed_args(arguments)
     if options.what not in PLOTS and options.what != "all":
@@ -78,11 +79,13 @@ TAKES = {"kernels": "kernels.json (mpiq-kernels)", "training": "TRAIN.csv (mpiq-
          "frontier": "errors.csv (scripts/frontier)", "results": "FILE.h5"}
 
 
-def chosen(what, sources):
+def chosen(what, sources, if_applies=False):
     """The names of the plots to draw, and the variants of each."""
-    if what != "all" and PLOTS[what].takes not in sources:
+    names = PLOTS if what == "all" else [what]
+    if what == "all" or if_applies:
+        names = [n for n in names if PLOTS[n].takes in sources and PLOTS[n].applies(sources[PLOTS[n].takes])]
+    elif PLOTS[what].takes not in sources:
         raise PlotError(f"{what} takes {TAKES[PLOTS[what].takes]}")
-    names = [what] if what != "all" else [n for n, p in PLOTS.items() if p.takes in sources and p.applies(sources[p.takes])]
     return [(name, variant) for name in names for variant in PLOTS[name].variants(sources[PLOTS[name].takes]) or [""]]
 
 
@@ -102,7 +105,7 @@ def main(arguments):
         stem = options.name or stem_of(options.files)
         folder = options.out if options.out is not None else os.path.dirname(options.files[0])
         with progress.Line() as shown:
-            for name, variant in shown.each("figure", chosen(options.what, sources)):
+            for name, variant in shown.each("figure", chosen(options.what, sources, options.if_applies)):
                 figure, rows = PLOTS[name](sources[PLOTS[name].takes], *[variant] * bool(variant))
                 path = os.path.join(folder, "-".join(filter(None, (stem, name, variant))))
                 shown.print(" ".join(fig.save(figure, rows, path, options.format)))

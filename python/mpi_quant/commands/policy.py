@@ -7,6 +7,7 @@ be concluded from the files) or 2 (usage).
 """
 import argparse
 import math
+import shlex
 import sys
 
 from mpi_quant.commands import command_line, progress, text_output
@@ -55,12 +56,21 @@ def parse(arguments):
     return options
 
 
+def use_line(options):
+    """How the file is used."""
+    file = shlex.quote(options.out) if options.out not in (None, "-") else "THIS_FILE"
+    if options.knowledge:
+        words = " feedback=address" if options.error == rules.FEEDBACK else ""
+        return f"# Use: MPIQ_KNOWLEDGE={file} mpiexec -n N mpiq-run --policy ': {rules.asked_of(options.error)}{words}' ./app"
+    return f"# Use: mpiexec -n N mpiq-run --policy-file {file} ./app"
+
+
 def lines_of(options):
     """The lines of the file that the options ask for."""
     if options.mpi:
         return mpi_settings.lines(mpi_settings.read(options.files, options.where, options.ranks), options.where)
     groups, results = rules.read(options.files, options.where, options.error, options.simulated, options.ranks)
-    return (rules.knowledge_lines if options.knowledge else rules.policy_lines)(groups, results, options.where, options.error)
+    return [use_line(options), *(rules.knowledge_lines if options.knowledge else rules.policy_lines)(groups, results, options.where, options.error)]
 
 
 def main(arguments):

@@ -23,7 +23,7 @@ def part(folder, name, job, queue, job_name):
         return (said, why) if said in (DONE, FAILED) else (UNKNOWN, f"its last word: {said or 'none'}")
     state, reason, left, nodes = queue.get(job, ("", "", "", ""))
     if state == "PENDING":
-        return WAITING, reason + (f"; {why}" if said == "left" else "")
+        return WAITING, f"{why} (Slurm: {reason})" if said == "left" else reason
     if said in (DONE, FAILED):
         return said, why
     return (RUNNING, f"on {nodes}, {left} left") if state else (ENDED, batch.fate(job, job_name))

@@ -36,6 +36,8 @@ OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2,
 DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
 PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
+BOTH_HEIGHTS = (1.5, 1.0)  # of two rows of panels, relative to each other
+THICK = 2.4  # of the line of a baseline that must be seen at once
 
 STYLE = {
     "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
@@ -134,6 +136,22 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=
     return figure, axes[:len(titles)]
 
 
+def panels_in_pairs(titles, above, below, xlabel):
+    """A figure with a column of two panels for each title, and its axes by row. above, below: the labels of y. All have the same x, and those of a
+    row the same y."""
+    width, height = (PANEL_WIDTH * len(titles), 5.4) if printed.width() is None else printed.size(len(titles))
+    figure, axes = plt.subplots(2, len(titles), squeeze=False, sharex=True, sharey="row", gridspec_kw={"height_ratios": BOTH_HEIGHTS},
+                                figsize=(width, height if printed.width() is None else 1.5 * height))
+    letters = 46 if printed.width() is None else int(14 * width / len(titles))
+    for axis, title in zip(axes[0], titles):
+        axis.set_title(textwrap.fill(title, letters, break_long_words=False))
+    for axis in axes[1]:
+        axis.set_xlabel(xlabel)
+    axes[0][0].set_ylabel(above)
+    axes[1][0].set_ylabel(below)
+    return figure, axes
+
+
 SUBS = {2: (), 10: (np.arange(10, 100) / 10, np.arange(10, 100, 2) / 10, np.arange(1, 10), (1, 2, 5), (1, 3))}
 
 
@@ -173,8 +191,13 @@ PLAIN = ticker.FuncFormatter(lambda value, _: f"{value:g}")
 BYTES = ticker.FuncFormatter(bytes_label)
 
 
-def draw_series(axis, points, method_look, x="bytes", apart=False):
-    """Draws a line with a band through the good points of a method. The line breaks at points that are not good; these are
+def marker_size():
+    """In points: smaller in a paper, where panels are small."""
+    return 5 if printed.width() is None else printed.MARKER
+
+
+def draw_series(axis, points, method_look, x="bytes", apart=False, thick=False):
+    """Draws a line with a band through the good points of a method; a thick one for a baseline. The line breaks at points that are not good; these are
     hollow and alone. Simulated points are hollow too, on a thin line. In a figure of both kinds (apart) simulated points are larger,
     below the measured ones, and have a name of their own; only they are hollow, and points that are not good are half filled."""
     colour, marker, dashes, name = method_look
@@ -183,9 +206,9 @@ def draw_series(axis, points, method_look, x="bytes", apart=False):
     y, low, high = (np.array([p[column] for p in points], dtype=float) for column in ("value", "low", "high"))
     line = np.where(good, y, np.nan)
     face = "white" if simulated.any() else colour
-    below = {"markersize": 8, "zorder": 1.9, "label": name + APART} if apart and simulated.any() else {}
-    axis.plot(x, line, **{"color": colour, "marker": marker, "linestyle": dashes, "markersize": 5, "markerfacecolor": face, "label": name,
-                          "linewidth": 0.9 if simulated.any() else 1.5, **below})
+    below = {"markersize": 1.6 * marker_size(), "zorder": 1.9, "label": name + APART} if apart and simulated.any() else {}
+    axis.plot(x, line, **{"color": colour, "marker": marker, "linestyle": dashes, "markersize": marker_size(), "markerfacecolor": face, "label": name,
+                          "linewidth": THICK if thick else 0.9 if simulated.any() else 1.5, **below})
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
     # A band between points that are not joined would have no width. So each point gets its interval.
     known = good & np.isfinite(low) & np.isfinite(high)
@@ -205,7 +228,7 @@ def mark(axis, x, point, method_look, half=False):
         if half and not good:
             return {"fillstyle": "bottom", "markerfacecolor": ink, "markerfacecoloralt": "white"}
         return {"markerfacecolor": ink if good else "white"}
-    axis.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=6, label=name, **fill(colour))
+    axis.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=1.2 * marker_size(), label=name, **fill(colour))
     if point["drawn"] in ("invalid", "oversubscribed"):
         axis.plot([], [], color="#555555", marker="o", linestyle="none", label=HOLLOW, **fill("#555555"))
 
@@ -234,7 +257,7 @@ def _handle(name, lines):
     dashes = next((line for line in lines if line.get_linestyle() != "None"), lines[0])
     handle = plt.Line2D([], [])
     handle.update_from(dashes)
-    handle.set(label=in_lines(name), marker=marker.get_marker(), markersize=5, markerfacecolor=marker.get_markerfacecolor())
+    handle.set(label=in_lines(name), marker=marker.get_marker(), markersize=marker_size(), markerfacecolor=marker.get_markerfacecolor())
     return handle
 
 

@@ -9,6 +9,7 @@ STYLE = {"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 7.5, "xtick.la
          "grid.linewidth": 0.4, "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5,
          "ytick.major.size": 2.5, "axes.labelpad": 2, "xtick.major.pad": 2, "ytick.major.pad": 2}
 DPI = 400  # of a PNG
+MARKER = 4  # points
 PANEL_HEIGHT, NARROWEST_PANEL = 1.7, 1.0  # inches
 
 _chosen: list[float] = []  # the width, if this form was chosen

@@ -106,7 +106,7 @@ class Selection:
         """The title of a panel: ranks and nodes always; the rest if it tells panels apart or names the link."""
         link, nodes, ranks, dtype, data = key
         parts = [f"{ranks} ranks on {nodes} node{'s' if nodes != 1 else ''}"] + ([link] if link else [])
-        for value, column in ((fig.DTYPES.get(dtype, dtype), "dtype"), (data, "data")):
+        for value, column in ((fig.DTYPES.get(dtype, dtype), "dtype"), (f"{data}\u00a0input", "data")):
             if len(set(self.points[column])) > 1:
                 parts.append(value)
         return ", ".join(parts)

@@ -280,10 +280,17 @@ def rule_text(group, window, limit):
     return f"{group.collective}{size_text(first)}-{size_text(window.end)} @{group.ranks} {group.dtype}{small}: {window.method}{feedback}"
 
 
+def end_words(groups):
+    """What the ends of rules mean. A rule includes the last measured size, so its end is one byte more."""
+    ends = [window.end for group in groups for window in group.windows() if window.end == window.points[-1]["bytes"] + 1]
+    example = f": {ends[-1]} lets {size_text(ends[-1] - 1)} in, and nothing above it" if ends else ""
+    return f"# The upper end of a rule is excluded{example}. Sizes, numbers of ranks and types without a rule were not measured, or are MPI's own."
+
+
 def policy_lines(groups, results, where, limit):
     """The text of a policy file."""
     yield from head(results, where, limit)
-    yield "# The upper end of a rule is excluded. Sizes, numbers of ranks and types without a rule were not measured, or are MPI's own."
+    yield end_words(groups)
     for group in groups:
         yield ""
         yield group_words(group)
@@ -301,9 +308,14 @@ def _seconds(rows, method, size):
     return float(np.median(rows["t_median_s"][(rows["method"] == method) & (rows["bytes"] == size)]))
 
 
+def asked_of(limit):
+    """The method that asks for what a knowledge file with this limit has."""
+    return "auto" if limit == 0 else f"auto(error={limit})"
+
+
 def knowledge_lines(groups, results, where, limit):
     """The text of a file for MPIQ_KNOWLEDGE. A line with mpi says that MPI's own reduction was the fastest."""
-    asked = "auto" if limit == 0 else f"auto(error={limit})"
+    asked = asked_of(limit)
     yield from head(results, where, limit)
     yield f"# For calls with {asked}. A size that has no line takes the nearest one, up to a factor of four away."
     for group in groups:

@@ -50,6 +50,7 @@ class Verdict:
     set_aside: list = dataclasses.field(default_factory=list)  # methods of which a single sum is not asked
     why: str = ""
     wide: list = dataclasses.field(default_factory=list)  # (method, point) that would win, but for the width of its interval
+    smaller: list = dataclasses.field(default_factory=list)  # (method, points) of sizes at which no method is recommended, but is worth it
 
 
 def needs_earlier_calls(method):
@@ -145,8 +146,10 @@ def of_panel(points, baselines, files=()):
         return Verdict("unknown", [], left_out=judged.left_out, set_aside=judged.set_aside, why=judged.why)
     rest = {"left_out": judged.left_out, "set_aside": judged.set_aside, "wide": judged.wide()}
     found = [c for c in (candidate(method, line, judged.sizes) for method, line in judged.lines.items()) if c]
+    found.sort(key=lambda c: -c.points[-1]["value"])
+    ends = [(method, [p for p in part if not found or p["bytes"] < found[0].first]) for method, line in judged.lines.items() for part in ranges(line, judged.sizes)]
+    rest["smaller"] = [(method, part) for method, part in ends if part]
     if found:
-        found.sort(key=lambda c: -c.points[-1]["value"])
         return Verdict("wins", judged.sizes, found[0], found[1:], **rest)
     return Verdict("unknown" if rest["wide"] else "loses", judged.sizes, why=wide_words(rest["wide"]), **rest)
 
@@ -195,6 +198,11 @@ def gain_words(candidate):
     return " to ".join(f"{ratio_words(p)} at {bytes_words(p['bytes'])}" for p in ends)
 
 
+def smaller_words(verdict):
+    """'onebit at 64 KiB to 256 KiB, bf16 at 1 MiB': the rules of mpiq policy have these sizes too."""
+    return ", ".join(f"{method} at " + " to ".join(dict.fromkeys(bytes_words(p["bytes"]) for p in (points[0], points[-1]))) for method, points in verdict.smaller)
+
+
 def range_words(verdict, found):
     """'from 1 MiB on'."""
     if len(verdict.sizes) == 1:
@@ -216,12 +224,13 @@ def advice(verdict, base):
         return [f"No verdict: {verdict.why}.", f"Until it is measured, keep {base}."]
     span = " to ".join(dict.fromkeys(bytes_words(s) for s in (verdict.sizes[0], verdict.sizes[-1])))
     if verdict.kind == "loses":
-        return [f"Keep {base}: from no measured size on ({span}) is a compressed method at least {LEAST_GAIN:g} times as fast with 95 % certainty."]
+        return [f"Keep {base}: from no measured size on ({span}) is a compressed method at least {LEAST_GAIN:g} times as fast with 95 % certainty.",
+                *([f"At some sizes it is: {smaller_words(verdict)}."] if verdict.smaller else [])]
     best = verdict.best
     out = [f"{condition_words(best)} {best.method} {range_words(verdict, best)}: expected speed-up {gain_words(best)} [95 %], "
            f"{error_words(best)}."]
     if best.first > verdict.sizes[0]:
-        out.append(f"Below that keep {base}.")
+        out.append(f"Below that keep {base}" + (f", except where this is worth it: {smaller_words(verdict)}." if verdict.smaller else "."))
     if verdict.wide:
         named = sorted({f"{method} at {bytes_words(p['bytes'])}" for method, p in verdict.wide})
         out.append(f"Not judged, because their intervals are too wide: {', '.join(named)}.")

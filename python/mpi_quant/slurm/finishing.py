@@ -34,6 +34,34 @@ def dropin_table(cells, files):
         yield f"| {nodes} | {ranks} | {variant} | {len(seconds)} | {median:.3f} | {spread} | {ratio} |\n"
 
 
+def advised(folder, cells):
+    """What the runs with --advise suggest: the rules of each shape, and in how many launches of it they were the same."""
+    found = collections.defaultdict(list)
+    for cell in cells:
+        if cell.options[0] == "--variant=advise":
+            report = json.loads((folder.path / "cells" / f"{cell.name}.json").read_text(encoding="utf-8"))
+            found[cell.nodes, cell.ranks_per_node].append("".join(suggestion(report.get("suggestion", {}))))
+    for (nodes, ranks), texts in sorted(found.items()):
+        shape = f"{nodes} node{'s' if nodes > 1 else ''} x {ranks} rank{'s' if ranks > 1 else ''}"
+        for text, times in collections.Counter(texts).most_common():
+            yield f"\n{shape}, advice of {times} of {len(texts)} launches:\n\n{text}"
+    if found:
+        yield "\nA policy goes into `--policy`. `reports/` has what each method would save, and what was measured of it.\n"
+
+
+def suggestion(found):
+    """The policies of a report's advice, as lines of code."""
+    error = f"{found.get('error', 0):g}"
+    policies = [(found.get(name), what) for name, what in (("policy", f"each result within a relative error of {error}"), (
+        "with_feedback", "for training, and loops that sum the same buffers; single results are coarse")) if found.get(name)]
+    width = max((len(policy) for policy, _ in policies), default=0)
+    yield from (f"    {policy:<{width}}  # {what}\n" for policy, what in policies)
+    if not policies:
+        yield f"    none: no method within a relative error of {error} promises to be faster\n"
+    if found.get("busy"):
+        yield f"\n{found['busy'].strip()}\n"
+
+
 def make(folder, cells, target):
     """Fills the folder target, which is made anew, with the results of these cells and what each ran on."""
     if not cells:
@@ -60,7 +88,7 @@ def make(folder, cells, target):
             tool("mnist_table", *files, output=table)
         tool("plot", "training", *files, "--name", link, "-o", target)
     else:
-        (target / "dropin.md").write_text("".join(dropin_table(cells, files)), encoding="utf-8")
+        (target / "dropin.md").write_text("".join([*dropin_table(cells, files), *advised(folder, cells)]), encoding="utf-8")
         copy([*folder.path.glob("cells/*.json"), *files], target / "reports")  # of mpiq-run, and the seconds of each run
 
 

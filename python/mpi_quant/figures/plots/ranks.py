@@ -7,6 +7,7 @@ from mpi_quant.figures.selection import PlotError, names_of
 from mpi_quant.results.reader import bytes_label
 
 MOST = 12  # panels; the CSV has all
+DARKEST = 5.0  # times the median: all beyond it is as dark, so that one late call does not make the others look alike
 
 
 def by_rank(selection):
@@ -35,13 +36,14 @@ def ranks(selection):
         raise PlotError(f"{names_of(selection.results)}: no times of single ranks: /samples/t_rank_s is missing or empty")
     names = [f"{method}, {key[0]} {bytes_label(size)}".replace(",  ", ", ") for key, size, method, _ in found]
     figure, axes = fig.panels(names[:MOST], "rank", "repetition", share=False, height=2.6)
-    rows, most = [], max(1.1, max(float((t / np.median(t)).max()) for *_, t in found))
+    rows, slowest = [], max(1.1, max(float((t / np.median(t)).max()) for *_, t in found))
+    most = min(slowest, DARKEST)
     for axis, (_, _, _, t) in zip(axes, found):
         ratio = t / np.median(t)
         image = axis.imshow(ratio.T, aspect="auto", cmap="cividis_r", vmin=min(0.9, 1 / most), vmax=most, interpolation="nearest")
         axis.set_yticks(range(t.shape[1]) if t.shape[1] <= 16 else range(0, t.shape[1], -(-t.shape[1] // 16)))
         axis.grid(False)
-        figure.colorbar(image, ax=axis).ax.set_title("time /\nmedian", fontsize=7)
+        figure.colorbar(image, ax=axis, extend="max" if slowest > most else "neither").ax.set_title("time /\nmedian", fontsize=7)
     for key, size, method, t in found:
         rows += [{**named(key), "method": method, "bytes": size, "repetition": k, "rank": r, "t_rank_s": float(t[k, r])}
                  for k in range(t.shape[0]) for r in range(t.shape[1])]

@@ -2,7 +2,7 @@
 import json
 
 import numpy as np
-from matplotlib import pyplot as plt, ticker
+from matplotlib import ticker
 
 from mpi_quant.figures import look as fig, printed
 from mpi_quant.figures.register import extent, plot
@@ -12,7 +12,6 @@ from mpi_quant.results.reader import bytes_label
 from mpi_quant.results.schema import ALLREDUCE, SIMULATED, SIMULATED_FASTEST
 
 AUTO = "auto"
-BOTH_HEIGHTS = (1.5, 1.0)  # of the two rows of panels, relative to each other
 
 
 def calls(selection):
@@ -74,20 +73,6 @@ def panel_title(link, network):
     return f"{network['bandwidth_Bps'] * 8e-9:g} Gbit/s" if "bandwidth_Bps" in network else link.removeprefix("sim:")
 
 
-def grid(links):
-    """The figure and its axes: times above, speed-ups below, a column for each network."""
-    width, height = (5.2 * len(links), 5.4) if printed.width() is None else printed.size(len(links))
-    figure, axes = plt.subplots(2, len(links), squeeze=False, sharex=True, sharey="row", gridspec_kw={"height_ratios": BOTH_HEIGHTS},
-                                figsize=(width, height if printed.width() is None else 1.5 * height))
-    for axis, title in zip(axes[0], links):
-        axis.set_title(title)
-    for axis in axes[1]:
-        axis.set_xlabel("ranks")
-    axes[0][0].set_ylabel("time of a step")
-    axes[1][0].set_ylabel("speed-up")
-    return figure, axes
-
-
 def ticks_of(axis, ranks):
     """Numbers of ranks as ticks: the greatest, and as many of the others, evenly counted, as have room."""
     room = 0.7 * printed.apart(axis.xaxis, 0.1) * np.log(ranks[-1] / ranks[0])
@@ -136,7 +121,7 @@ def scale(selection, variant=""):
         refuse(selection, name)
     known = networks(selection)
     links = list(dict.fromkeys(row["link"] for row in rows))
-    figure, axes = grid([panel_title(link, known[link]) for link in links])
+    figure, axes = fig.panels_in_pairs([panel_title(link, known[link]) for link in links], "time of a step", "speed-up", "ranks")
     looks = selection.looks(row["method"] for row in rows)
     for column, link in enumerate(links):
         here = [row for row in rows if row["link"] == link]
@@ -164,10 +149,6 @@ def draw(above, below, rows, looks):
             if axis is below and method == SIMULATED_FASTEST:
                 continue
             fig.draw_series(axis, [{"ranks": row["ranks"], "value": row[column], "low": np.nan, "high": np.nan, "drawn": SIMULATED} for row in mine],
-                            method_look, "ranks")
-            line = axis.lines[-1]
-            if method == SIMULATED_FASTEST:
-                line.set_linewidth(2.4)
-            line.set_markersize(5 if printed.width() is None else 4)
+                            method_look, "ranks", thick=method == SIMULATED_FASTEST)
             if method == AUTO:  # behind the method that it has chosen
-                line.set(markersize=1.6 * line.get_markersize(), zorder=1.9)
+                axis.lines[-1].set(markersize=1.6 * fig.marker_size(), zorder=1.9)

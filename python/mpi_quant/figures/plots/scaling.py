@@ -2,7 +2,7 @@
 import numpy as np
 from matplotlib import ticker
 
-from mpi_quant.figures import look as fig
+from mpi_quant.figures import look as fig, printed
 from mpi_quant.figures.register import extent, plot, series
 from mpi_quant.figures.selection import PlotError, best_dense_of, dense_words, is_simulated, kinds, names_of, natural
 from mpi_quant.results.reader import bytes_label
@@ -10,6 +10,7 @@ from mpi_quant.results.schema import SIMULATED
 
 GROUP = ("link", "dtype", "data")
 MOST = 3  # panels of each kind
+SCALED = "first dense point, scaled by bytes"
 
 
 def networks(points):
@@ -38,7 +39,7 @@ def applies(selection):
 
 def title(kind, size, key):
     what = "vector of" if kind == "vector" else "vector / ranks ="
-    return f"{what} {bytes_label(size)}" + "".join(f", {part}" for part in (key[0], key[2]) if part)
+    return ", ".join([f"{what} {bytes_label(size)}", *filter(None, [key[0]]), f"{key[2]}\u00a0input"])
 
 
 def curves(rows, *columns):
@@ -53,20 +54,39 @@ def refuse_half(selection, rows):
         raise PlotError(f"no {missing} row has a panel: its network, element type, input and size must have more than one number of ranks")
 
 
-def prepare(selection, found, what, label, *columns):
-    """The figure, its axes, the curves of each, their looks, and all points. found: what groups gives. columns: the value and its interval."""
+def dense_times(lines):
+    """(link, ranks) -> the seconds of the fastest dense algorithm, measured or simulated as the link says."""
+    found = {}
+    for at, seconds in ((((link, p["ranks"]), p["value"]) for link, method, points in lines if fig.is_dense(method) for p in points)):
+        found[at] = min(seconds, found.get(at, seconds))
+    return found
+
+
+def speedups(points, link, dense):
+    """The points of a curve with how many times as fast they are. The ratio of two medians has no interval."""
+    return [{**p, "value": dense[link, p["ranks"]] / p["value"], "low": np.nan, "high": np.nan} for p in points if (link, p["ranks"]) in dense]
+
+
+def prepare(selection, found, what, label, *columns, below=""):
+    """The figure, its axes by row, the curves of each, their looks, and all points. found: what groups gives. columns: the value and its interval.
+    below: what a second row is for, in a paper."""
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no {what} was measured with more than one number of ranks")
     drawn = np.concatenate([points for *_, points in found])
     refuse_half(selection, drawn)
-    figure, axes = fig.panels([title(*group[:3]) for group in found], label, "ranks")
     shown = [curves(points, *columns) for *_, points in found]
+    titles = [title(*group[:3]) for group in found]
+    if below and printed.width() is not None and not all(fig.is_dense(method) for lines in shown for _, method, _ in lines):
+        figure, axes = fig.panels_in_pairs(titles, label, below, "ranks")
+    else:
+        figure, axes = fig.panels(titles, label, "ranks")
+        axes = [axes]
     return figure, axes, shown, selection.looks(m for lines in shown for _, m, _ in lines), drawn
 
 
-def ideal(axis, lines, kind):
-    """What the bandwidth alone predicts from the first dense point: 2 (ranks - 1) / ranks of the vector on the wire. It goes as far
-    as points of its kind: measured or simulated."""
+def scaled(axis, lines, kind):
+    """The first dense point, scaled by the bytes on the wire: 2 (ranks - 1) / ranks of the vector. All of its time is taken for that of bytes, so
+    that measured points may be faster. It goes as far as points of its kind: measured or simulated."""
     dense = next((p for _, m, p in lines if fig.is_dense(m)), None)
     if not dense or dense[0]["ranks"] < 2:
         return []
@@ -77,7 +97,7 @@ def ideal(axis, lines, kind):
     moved = (ranks - 1) / ranks * (ranks if kind == "share" else 1)
     first = dense[0]["ranks"]
     t = dense[0]["value"] * moved / ((first - 1) / first * (first if kind == "share" else 1))
-    axis.plot(ranks, t, color="#888888", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label="bandwidth alone")
+    axis.plot(ranks, t, color="#888888", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label=SCALED)
     return list(t)
 
 
@@ -87,25 +107,39 @@ def algorithm_at(rows, link, method, ranks):
     return str(found[0]) if fig.is_dense(method) and len(found) else ""
 
 
-@plot("scaling", applies, both=True, read="""Ranks grow from left to right. The black line is the fastest dense algorithm at each point. "Bandwidth
-alone", if it is there, is what the wire makes of the first dense point. Hollow points share cores among ranks and are joined to nothing: they say nothing of speed.""")
+@plot("scaling", applies, both=True, read="""Ranks grow from left to right. The black line is the fastest dense algorithm at each point. The grey line,
+if it is there, is its first point, scaled by the bytes on the wire. Hollow points share cores among ranks and are joined to nothing: they say nothing of speed.""")
 def scaling(selection):
     """The time of a call against the number of ranks, at a fixed vector and at a fixed share of a rank."""
     found = list(groups(best_dense_of(selection.points)))
-    figure, axes, shown, looks, drawn = prepare(selection, found, "size", "time of a call", "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+    figure, (axes, *below), shown, looks, drawn = prepare(selection, found, "size", "time of a call", "t_median_s", "t_ci_lo_s", "t_ci_hi_s", below="speed-up")
     rows, ends = [], []
-    for axis, (kind, size, key, points_of), lines in zip(axes, found, shown):
-        ends += ideal(axis, lines, kind)
+    for column, ((kind, size, key, points_of), lines) in enumerate(zip(found, shown)):
+        ends += scaled(axes[column], lines, kind)
+        dense, alone = dense_times(lines), all(fig.is_dense(method) for _, method, _ in lines)
         for link, method, points in lines:
-            fig.draw_series(axis, points, looks[method], "ranks", selection.mixed)
+            is_base = fig.is_dense(method) and not alone
+            fig.draw_series(axes[column], points, looks[method], "ranks", selection.mixed, thick=is_base and not (selection.mixed and points[0]["drawn"] == SIMULATED))
             rows += [{**dict(zip(GROUP, (link, *key[1:]))), "fixed": kind, "fixed_bytes": size, "method": method, "ranks": p["ranks"],
                       "algorithm": algorithm_at(points_of, link, method, p["ranks"]), "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
-                      "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"]} for p in points]
+                      "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"], "speedup": dense.get((link, p["ranks"]), np.nan) / p["value"]} for p in points]
+            if below and not is_base and (faster := speedups(points, link, dense)):
+                fig.draw_series(below[0][column], faster, looks[method], "ranks", selection.mixed)
     fig.log_x_axis(axes[0], 2, fig.PLAIN, *extent(rows, "ranks"))
     low, high = extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min([low, *ends]), max([high, *ends]))
     meaning = "Times are medians of the slowest rank's time, and bands are their 95 % intervals."
     if ends:
-        meaning += " The line \"bandwidth alone\" grows with (ranks - 1) / ranks."
+        meaning += f" The line \"{SCALED}\" grows with (ranks - 1) / ranks" + (", and with ranks - 1 at a fixed share." if any(kind == "share" for kind, *_ in found) else ".")
+    if below:
+        finish_below(below[0], rows)
+        meaning += " Speed-ups are over the fastest dense algorithm of the same ranks: ratios of medians, without intervals."
     fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(meaning + dense_words(drawn), drawn))
     return figure, rows
+
+
+def finish_below(axes, rows):
+    """The lower row of panels: its scale, and the line of the dense algorithm."""
+    fig.log_axis(axes[0], 2, fig.PLAIN, *extent(rows, "speedup"))
+    for axis in axes:
+        axis.axhline(1, color="black", linewidth=0.8, zorder=1)

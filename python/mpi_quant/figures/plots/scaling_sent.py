@@ -24,7 +24,7 @@ two encoded vectors with an owner for every slice. A line that rises sends heade
 def scaling_sent(selection):
     """The bytes that the busiest rank sends in one call against the number of ranks, at a fixed vector."""
     found = list(found_in(best_dense_of(selection.points)))
-    figure, axes, shown, looks, drawn = prepare(selection, found, "size with bytes", "bytes sent", *3 * ["wire_bytes_max"])
+    figure, (axes,), shown, looks, drawn = prepare(selection, found, "size with bytes", "bytes sent", *3 * ["wire_bytes_max"])
     rows = []
     for axis, (_, size, key, _), lines in zip(axes, found, shown):
         for link, method, points in lines:
