@@ -54,19 +54,21 @@ const Validation* check_of(std::string_view method, const ClassId& id, std::span
 Doubt doubt_of(std::string_view method, const ClassAdvice& advice, std::span<const Validation> checks) {
   if (!advice.dense_s || misses(*advice.dense_s, advice.min_s)) return Doubt::model;
   for (const Validation& check : checks)
-    if (check.method == method && misses(check.predicted_s, check.measured_s)) return Doubt::check;
+    if (check.method == method && collective_of(check.of) == advice.collective &&
+        misses(check.predicted_s, check.measured_s))
+      return Doubt::check;
   const Validation* const exact = check_of(kExact, advice.id, checks);
   return exact != nullptr && misses(exact->predicted_s, exact->measured_s) ? Doubt::model : Doubt::none;
 }
 
-// True if a call was far faster than the model allows, where the model is right about the exact sum. A link
+// True if a call was far faster than the model allows, where the model is right about the exact call. A link
 // that lets short bursts through does that, and a longer run will not see it.
 bool too_good(const Validation& own, const Validation& exact) {
   return own.measured_s * kMostMiss < own.predicted_s && !misses(exact.predicted_s, exact.measured_s);
 }
 
-// Where a method and the exact sum were both tried with the calls of this class, their times decide. Else the
-// model does, if no check speaks against it.
+// Where a method and the exact call were both tried with the calls of this class, their times decide. Else
+// the model does, if no check speaks against it.
 void judge(MethodAdvice& method, const ClassAdvice& advice, std::span<const Validation> checks) {
   const Validation* const own = check_of(method.method, advice.id, checks);
   const Validation* const exact = check_of(kExact, advice.id, checks);
@@ -84,38 +86,45 @@ void judge(MethodAdvice& method, const ClassAdvice& advice, std::span<const Vali
     method.speedup = advice.min_s / *method.predicted_s;
 }
 
-void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& advice) {
-  const std::optional<LinkModel>& link = evidence.link;
-  const std::size_t size = kernels::element_bytes(sums.element);
+void add_method(const Candidate& candidate, const MethodSums& of, double memory_s, const Evidence& evidence,
+                ClassAdvice& advice) {
+  const Method& tried = candidate.method;
+  const Ranks ranks{.size = advice.id.ranks, .encodes_own = tried.codec->exact_sums};
+  const std::size_t size = kernels::element_bytes(advice.element);
   const auto count = static_cast<std::size_t>(advice.bytes) / size;
-  const PlanRow& plan = choose_plan(static_cast<std::uint64_t>(advice.bytes), advice.id.ranks);
-  if (link) advice.dense_s = predict_dense(advice.bytes, advice.id.ranks, *link);
-  for (std::size_t c = 0; c < sums.methods.size(); ++c) {
-    const MethodSums& of = sums.methods[c];
-    if (of.input.elements == 0) continue;
-    MethodAdvice method;
-    method.method = candidates()[c].text;
-    method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
-    const Ranks ranks{.size = advice.id.ranks, .encodes_own = candidates()[c].method.codec->exact_sums};
-    method.error = estimated_error(of, advice.id.ranks, losses_of(plan, ranks));
+  const PlanRow* const own =
+      plan_of(advice.collective, tried.codec->wire_bound(count, advice.element, tried.params), ranks.size);
+  const PlanRow& plan =
+      own != nullptr ? *own : choose_plan(static_cast<std::uint64_t>(advice.bytes), ranks.size);
+  const int summands = adds(advice.collective) ? ranks.size : 1;
+  MethodAdvice method;
+  method.method = candidate.text;
+  method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
+  method.error = estimated_error(of, summands, losses_of(plan, ranks));
+  advice.resemblance = std::max(advice.resemblance, resemblance(of, summands));
+  if (evidence.link) {
     const CodecRates rates{rate(of.input.encode_s, of.input.elements),
                            rate(of.input.decode_s, of.input.elements),
-                           rate(of.input.measure_s, of.input.elements),
-                           rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks))};
-    if (link) {
-      const Method& tried = candidates()[c].method;
-      const CallShape call{ranks,
-                           count,
-                           size,
-                           tried.codec->block(tried.params),
-                           tried.codec->whole(tried.params),
-                           method.bytes_per_element};
-      method.predicted_s = predict(plan, call, rates, *link);
-      judge(method, advice, evidence.validations);
-    }
-    advice.resemblance = std::max(advice.resemblance, resemblance(of, advice.id.ranks));
-    advice.methods.push_back(method);
+                           rate(of.input.measure_s, of.input.elements), memory_s};
+    const CallShape call{ranks,
+                         count,
+                         size,
+                         tried.codec->block(tried.params),
+                         tried.codec->whole(tried.params),
+                         method.bytes_per_element};
+    method.predicted_s = predict(advice.collective, call, rates, *evidence.link);
+    judge(method, advice, evidence.validations);
   }
+  advice.methods.push_back(method);
+}
+
+void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& advice) {
+  if (evidence.link)
+    advice.dense_s = predict_dense(advice.collective, advice.bytes, advice.id.ranks, *evidence.link);
+  const double memory_s = rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks));
+  for (std::size_t c = 0; c < sums.methods.size(); ++c)
+    if (sums.methods[c].input.elements > 0)
+      add_method(candidates()[c], sums.methods[c], memory_s, evidence, advice);
 }
 
 bool could_be_served(const ClassId& id, const Numbers* numbers) {
@@ -160,19 +169,21 @@ std::string pattern_of(const std::string& name) {
 }
 
 // What a rule can select by, besides the bytes. Neighbouring sizes with the same method become one rule.
-using Selector = std::tuple<std::string, int, kernels::Element>;  // name, ranks, element
+using Selector = std::tuple<Collective, std::string, int, kernels::Element>;  // name, ranks
 struct Choice {
   int log2_first = 0, log2_end = 0;
   std::string action;
 };
 
 std::string rule_text(const Selector& selector, const Choice& choice, bool by_name) {
-  const auto& [name, ranks, element] = selector;
-  std::string text = size_range_text(std::uint64_t{1} << choice.log2_first,
-                                     choice.log2_end > 63 ? kNoEnd : std::uint64_t{1} << choice.log2_end);
+  const auto& [collective, comm, ranks, element] = selector;
+  std::string text;
+  if (collective != Collective::allreduce) text.append(name(collective)).append(" ");
+  text += size_range_text(std::uint64_t{1} << choice.log2_first,
+                          choice.log2_end > 63 ? kNoEnd : std::uint64_t{1} << choice.log2_end);
   text += "@" + std::to_string(ranks) + " ";
   text += kernels::name(element);
-  if (by_name) text += " comm=" + pattern_of(name);
+  if (by_name) text += " comm=" + pattern_of(comm);
   return text.append(": ").append(choice.action);
 }
 
@@ -182,20 +193,20 @@ std::string rule_text(const Selector& selector, const Choice& choice, bool by_na
 template <class Action>
 std::string rules_of(std::span<const ClassAdvice> classes, const Action& action_of_class) {
   std::map<Selector, std::map<int, std::string>> chosen;  // actions by log2 of the bytes
-  std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;
+  std::map<std::tuple<Collective, int, kernels::Element>, std::vector<std::string>> names;
   bool any = false;
   for (const ClassAdvice& c : classes) {
     if (c.methods.empty()) continue;
     std::string action = action_of_class(c);
     any = any || action != kExact;
-    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, std::move(action));
-    std::vector<std::string>& known = names[{c.id.ranks, c.element}];
+    chosen[{c.collective, c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, std::move(action));
+    std::vector<std::string>& known = names[{c.collective, c.id.ranks, c.element}];
     if (std::find(known.begin(), known.end(), c.id.comm) == known.end()) known.push_back(c.id.comm);
   }
   std::string out;
   for (const auto& [selector, by_size] : chosen) {
-    const auto& [name, ranks, element] = selector;
-    const bool several = names[{ranks, element}].size() > 1;
+    const auto& [collective, comm, ranks, element] = selector;
+    const bool several = names[{collective, ranks, element}].size() > 1;
     std::vector<Choice> rules;
     for (const auto& [log2, action] : by_size) {
       if (!rules.empty() && rules.back().log2_end == log2 && rules.back().action == action)
@@ -205,7 +216,7 @@ std::string rules_of(std::span<const ClassAdvice> classes, const Action& action_
     }
     for (const Choice& rule : rules)
       if (several || rule.action != kExact)
-        out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !name.empty()));
+        out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !comm.empty()));
   }
   return any ? out : "";
 }
@@ -229,6 +240,7 @@ std::vector<ClassAdvice> advise(const Evidence& evidence) {
   for (const auto& [id, of] : sums) {
     ClassAdvice advice;
     advice.id = id;
+    advice.collective = collective_of(id);
     advice.samples = of.samples;
     advice.element = of.element;
     advice.values = of.values;
@@ -251,7 +263,8 @@ std::string auto_policy_of(std::span<const ClassAdvice> classes, double limit) {
   Method method;
   method.automatic = {Automatic::Kind::relative, limit};
   return rules_of(classes, [&](const ClassAdvice& c) {
-    return best_of(c, limit, false) == nullptr ? std::string(kExact) : to_string(method);
+    const bool may = unfit_for(c.collective, method).empty() && best_of(c, limit, false) != nullptr;
+    return may ? to_string(method) : std::string(kExact);
   });
 }
 

@@ -1,5 +1,6 @@
-// Turns what all ranks saw into advice. For each class of calls that a codec could serve, it says how long
-// each candidate would take and how large its error would be; then it suggests a policy to try. Uses no MPI.
+// Turns what all ranks saw into advice. For each class of calls, of any collective, that a codec could serve,
+// it says how long each candidate would take and how large its error would be; then it suggests a policy to
+// try. Uses no MPI.
 #pragma once
 
 #include <cmath>
@@ -16,10 +17,10 @@
 
 namespace mq {
 
-// A sum that was made to check the model: its predicted and its measured time.
+// A call that was made to check the model: its predicted and its measured time.
 struct Validation {
-  std::string method;  // of a candidate, or kExact: MPI's own sum, with the time that the link alone needs
-  ClassId of;          // the class whose calls this sum imitates
+  std::string method;  // of a candidate, or kExact: MPI's own call, with the time that the link alone needs
+  ClassId of;          // the class whose calls this one imitates
   double bytes = 0;
   double predicted_s = 0, measured_s = 0;
 };
@@ -51,17 +52,17 @@ bool misses(double predicted_s, double measured_s);
 // The reason why no speed-up is promised.
 enum class Doubt : std::uint8_t {
   none,
-  model,   // the exact sum did not take the time that the model of the link predicts
+  model,   // the exact call did not take the time that the model of the link predicts
   check,   // the method did not take its predicted time when it was tried
-  slower,  // when the method was tried, it was not faster than the exact sum
+  slower,  // when the method was tried, it was not faster than the exact call
 };
 
 struct MethodAdvice {
   std::string_view method;
   std::optional<double> predicted_s;
-  std::optional<double> measured_s;  // when it was tried with the calls of this class, beside the exact sum
+  std::optional<double> measured_s;  // when it was tried with the calls of this class, beside the exact one
   Doubt doubt = Doubt::none;
-  // Compared with the exact sum that was tried, or else with the shortest mean dense time of any rank. None
+  // Compared with the exact call that was tried, or else with the shortest mean dense time of any rank. None
   // where it is in doubt.
   std::optional<double> speedup;
   double bytes_per_element = 0;
@@ -74,6 +75,7 @@ struct MethodAdvice {
 
 struct ClassAdvice {
   ClassId id;
+  Collective collective = Collective::allreduce;
   std::uint64_t calls = 0;                           // on the rank with the most calls
   double bytes = 0;                                  // mean per call
   double min_s = 0, mean_s = 0, max_s = 0;           // seconds per call: over the means of the ranks
@@ -84,18 +86,19 @@ struct ClassAdvice {
   std::optional<double> dense_s;      // time of an exact call, by the model
   std::vector<MethodAdvice> methods;  // empty if there are no samples
   // Whether the part that one call leaves out can be added to the next call. It cannot for counts, because a
-  // program uses each count by itself.
-  bool bears_feedback() const { return !mostly_whole(values); }
+  // program uses each count by itself, nor for what is gathered or broadcast, because nobody adds that up.
+  bool bears_feedback() const { return adds(collective) && !mostly_whole(values); }
 };
 
-// Classes of sums of at least 64 KiB on two or more ranks, sorted by time, longest first.
+// Classes of calls with at least 64 KiB on two or more ranks, sorted by time, longest first.
 std::vector<ClassAdvice> advise(const Evidence& evidence);
 
 // Rules for the classes that some method makes faster; "" if there is none. Without with_feedback only
 // methods within the error limit are used. With it all methods are used, and those beyond the limit get
 // feedback.
 std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback);
-// The same, without feedback, but the rules leave the choice of the method to auto.
+// The same, without feedback, but the rules leave the choice of the method to auto. Without rules for
+// collectives that auto does not serve.
 std::string auto_policy_of(std::span<const ClassAdvice> classes, double limit);
 
 // For people: about 100 columns wide; ends with a line break.

@@ -36,6 +36,9 @@ std::string error_text(const std::optional<double>& error) {
   return std::isinf(*error) ? "overflows" : percent(*error);
 }
 
+// What MPI does by itself: a call that does not add is no sum.
+std::string_view exact_words(Collective collective) { return adds(collective) ? "exact sum" : "exact call"; }
+
 std::string heading(const ClassAdvice& c) {
   std::string text = (c.id.comm.empty() ? std::string("unnamed communicator") : c.id.comm);
   text += ", " + std::to_string(c.id.ranks) + " ranks, " + c.id.type + " " + c.id.op + ", ";
@@ -73,12 +76,14 @@ std::string row(std::string_view method, std::string_view predicted, std::string
          (error.empty() ? "" : right_aligned(error, kWidth)) + "\n";
 }
 
-// The model's time of the exact sum, compared with the measured time.
+// The model's time of the exact call, compared with the measured time.
 std::string model_of_exact(const ClassAdvice& c) {
   if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return {};
   const double ratio = c.min_s / *c.dense_s;
-  std::string text = "    the network alone would need " + ms(*c.dense_s) +
-                     " ms, by the model; the program's calls took " + fixed(ratio, 2) + " times that\n";
+  std::string text = "    the network alone would need " + ms(*c.dense_s) + " ms for the " +
+                     std::string(exact_words(c.collective)) + ", by the model; the program's calls took " +
+                     fixed(ratio, 2) + " times that
+";
   if (ratio > kFarOff)
     text += "    calls wait for something other than the link (late ranks, memory, a busy machine): ";
   else if (ratio < 1 / kFarOff)
@@ -100,16 +105,19 @@ std::string table(const ClassAdvice& c) {
 }
 
 std::string check_text(const Validation& v, std::span<const ClassAdvice> classes) {
-  std::string text = "  " + v.method + ", " + size_text(static_cast<std::uint64_t>(v.bytes)) + "@" +
-                     std::to_string(v.of.ranks) + ": predicted " + ms(v.predicted_s) + " ms, measured " +
-                     ms(v.measured_s) + " ms";
+  const Collective collective = collective_of(v.of);
+  const std::string exact(exact_words(collective));
+  std::string text = "  " + v.method + ", ";
+  if (collective != Collective::allreduce) text.append(name(collective)).append(" ");
+  text += size_text(static_cast<std::uint64_t>(v.bytes)) + "@" + std::to_string(v.of.ranks) + ": predicted " +
+          ms(v.predicted_s) + " ms, measured " + ms(v.measured_s) + " ms";
   if (v.predicted_s > 0) text += ", ratio " + fixed(v.measured_s / v.predicted_s, 2);
   for (const ClassAdvice& c : classes)
     for (const MethodAdvice& m : c.methods)
       if (c.id == v.of && m.method == v.method && m.measured_s)
         return text +
-               (m.doubt == Doubt::slower ? ": no faster than the exact sum, not suggested"
-                                         : ": " + fixed(*m.speedup, 2) + " times as fast as the exact sum") +
+               (m.doubt == Doubt::slower ? ": no faster than the " + exact + ", not suggested"
+                                         : ": " + fixed(*m.speedup, 2) + " times as fast as the " + exact) +
                "\n";
   if (misses(v.predicted_s, v.measured_s))
     text += std::string(": too far off, ") +
@@ -168,13 +176,13 @@ std::string why_none(std::span<const ClassAdvice> classes, double limit, const s
   if (closest == nullptr) return "the errors are not known.";
   if (!closest->within(limit))
     return "no method has an error within " + limit_words + ".\n  The smallest is " +
-           error_text(closest->error) + " (" + std::string(closest->method) + "): keep MPI's sums.";
+           error_text(closest->error) + " (" + std::string(closest->method) + "): keep MPI's calls.";
   if (doubted[static_cast<std::size_t>(Doubt::none)])
     return "no method with an error within " + limit_words + " promises a speed-up above " +
            short_number(kLeastSpeedup) + ".";
   if (doubted[static_cast<std::size_t>(Doubt::slower)])
     return "in the check above no method with an error within " + limit_words +
-           " was faster than the exact sum.";
+           " was faster than MPI's own call.";
   return "the model is off by more than a factor of " + short_number(kMostMiss) +
          " (see above), so that it promises nothing.";
 }
@@ -190,9 +198,9 @@ std::string policy_text(const Evidence& evidence, std::span<const ClassAdvice> c
   else
     text +=
         "Policy to try (each result within an estimated error of " + words + "):\n" + quoted_policy(careful);
-  if (!careful.empty())
-    text += "Or let the library choose while the program runs, MPI's sums included (docs/auto.md):\n" +
-            quoted_policy(auto_policy_of(classes, limit));
+  if (const std::string automatic = auto_policy_of(classes, limit); !automatic.empty())
+    text += "Or let the library choose while the program runs, MPI's calls included (docs/auto.md):\n" +
+            quoted_policy(automatic);
   const std::string fastest = policy_of(classes, limit, true);
   if (evidence.error > 0 || fastest.empty() || fastest == careful) return text;
   text += "For loops that sum the same buffers again and again, such as training, and for nothing else:\n";
@@ -234,14 +242,15 @@ std::string json_method(const MethodAdvice& m) {
 }
 
 std::string json_class(const ClassAdvice& c) {
-  return "{\"comm\":" + json_quote(c.id.comm) + ",\"ranks\":" + std::to_string(c.id.ranks) +
-         ",\"type\":" + json_quote(c.id.type) + ",\"op\":" + json_quote(c.id.op) +
-         ",\"log2_bytes\":" + std::to_string(c.id.log2_bytes) + ",\"calls\":" + std::to_string(c.calls) +
-         ",\"bytes\":" + json_number(c.bytes) + ",\"min_s\":" + json_number(c.min_s) +
-         ",\"mean_s\":" + json_number(c.mean_s) + ",\"max_s\":" + json_number(c.max_s) +
-         ",\"samples\":" + std::to_string(c.samples) + ",\"values\":" + json_values(c.values) +
-         ",\"resemblance\":" + json_number(c.resemblance) + ",\"dense_model_s\":" + json_number(c.dense_s) +
-         ",\"methods\":[" + joined(c.methods, json_method, ",") + "]}";
+  return "{\"collective\":" + json_quote(name(c.collective)) + ",\"comm\":" + json_quote(c.id.comm) +
+         ",\"ranks\":" + std::to_string(c.id.ranks) + ",\"type\":" + json_quote(c.id.type) +
+         ",\"op\":" + json_quote(c.id.op) + ",\"log2_bytes\":" + std::to_string(c.id.log2_bytes) +
+         ",\"calls\":" + std::to_string(c.calls) + ",\"bytes\":" + json_number(c.bytes) +
+         ",\"min_s\":" + json_number(c.min_s) + ",\"mean_s\":" + json_number(c.mean_s) +
+         ",\"max_s\":" + json_number(c.max_s) + ",\"samples\":" + std::to_string(c.samples) +
+         ",\"values\":" + json_values(c.values) + ",\"resemblance\":" + json_number(c.resemblance) +
+         ",\"dense_model_s\":" + json_number(c.dense_s) + ",\"methods\":[" +
+         joined(c.methods, json_method, ",") + "]}";
 }
 
 }  // namespace
@@ -249,7 +258,8 @@ std::string json_class(const ClassAdvice& c) {
 std::string advice_text(const Evidence& evidence) {
   const std::vector<ClassAdvice> classes = advise(evidence);
   if (classes.empty())
-    return "Advice: none. No call sums at least 64 KiB of float or double over two ranks or more.\n";
+    return "Advice: none. No call sums, gathers or broadcasts at least 64 KiB of float or double over two ranks "
+           "or more.\n";
   bool sampled = false;
   std::string text;
   for (const ClassAdvice& c : classes) {

@@ -2,8 +2,9 @@
 // the calls, so that it takes less than 3 % of the program's time. Uses no MPI.
 //
 // For a class of calls it collects the statistics of the values. For each candidate it makes two trials: on a
-// window of this rank's input, and on the same window of the result. The result is tried because its owner
-// encodes the sum once more.
+// window of this rank's input, and on the same window of the sum, if this rank has one. The sum is tried
+// because its owner may encode it once more. What is gathered or broadcast is the input of some rank, and so
+// it needs one trial, there.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "mpi_quant/advisor/trial.hpp"
 #include "mpi_quant/advisor/values.hpp"
 #include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/plan/layout.hpp"
 #include "mpi_quant/plan/losses.hpp"
 #include "mpi_quant/report/record.hpp"
 
@@ -29,7 +31,8 @@ namespace mq {
 struct ClassSamples {
   kernels::Element element = kernels::Element::f32;
   std::uint64_t samples = 0;
-  ValueStatistics values;  // of the inputs
+  std::uint64_t elements = 0;  // of this rank's whole inputs in the sampled calls
+  ValueStatistics values;      // of the inputs
   // Seconds to read an element of an input for the first time. The smallest of all samples is kept, because
   // an interruption costs more than all memory accesses of a sample.
   double memory_s = 0;
@@ -38,6 +41,7 @@ struct ClassSamples {
   static void each_field(auto& own, auto& f) {
     f(own.element);
     f(own.samples);
+    f(own.elements);
     f(own.values);
     f(own.memory_s);
     f(own.input);
@@ -55,6 +59,24 @@ std::string record_kind(std::string_view version, std::span<const Candidate> tri
 
 using Clock = double (*)() noexcept;  // seconds; never goes back
 
+// What a rank has of the vector of a call: its input, and its part of the sum. Each pointer is to the first
+// element of its range. Elements of f32 or f64.
+struct Vectors {
+  const std::byte* input = nullptr;
+  Range input_range = {};  // empty: this rank contributes nothing
+  const std::byte* result = nullptr;
+  Range result_range = {};  // empty: this rank gets no sum
+  kernels::Element element = kernels::Element::f32;
+};
+
+// The window that sample number k of a class looks at, in a vector of `count` elements: {first element,
+// number of elements}. For every k the windows of the first k samples are spread over the whole vector. The
+// first of them is at this share of the vector.
+struct Window {
+  std::size_t begin = 0, n = 0;
+};
+Window window_of(std::uint64_t k, std::size_t count, double first = 0);
+
 class Advisor {
  public:
   // The share of the time since the first call that may be spent here, and the seconds that may be spent in
@@ -63,30 +85,31 @@ class Advisor {
 
   explicit Advisor(kernels::Isa isa, Clock clock = steady_s) : isa_(isa), clock_(clock) {}
 
-  // To be called after an exact call that did not reduce in place. count > 0 elements of f32 or f64. The
-  // first call of each class is always sampled. Never fails; if there is no memory, the call is not sampled.
-  void see(const ClassId& id, const std::byte* input, std::size_t count, kernels::Element element,
-           const std::byte* result) noexcept;
+  // To be called after an exact call that left its input as it was. The first call of each class is always
+  // sampled. Never fails; if there is no memory, the call is not sampled.
+  void see(const ClassId& id, const Vectors& vectors) noexcept;
 
-  // A call in place overwrites its input. So keep() is called before it and see() after it. Kept is a copy of
+  // A sum in place overwrites its input. So keep() is called before it and see() after it. Kept is a copy of
   // a window, or empty if the call is not sampled.
   struct Kept {
     Buffer input;
-    std::size_t begin = 0, n = 0;  // elements; n = 0: empty
-    kernels::Element element = kernels::Element::f32;
+    std::size_t n = 0;  // elements; 0: empty
+    Window result;
     double memory_s = 0;
   };
-  Kept keep(const ClassId& id, const std::byte* input, std::size_t count, kernels::Element element) noexcept;
-  void see(const ClassId& id, const Kept& kept, const std::byte* result) noexcept;
+  Kept keep(const ClassId& id, const Vectors& vectors) noexcept;
+  void see(const ClassId& id, const Kept& kept, const Vectors& vectors) noexcept;
 
   Samples samples() const;
   double spent_s() const;  // time spent here so far
 
  private:
   class Timed;
+  struct Windows;
+  std::optional<Windows> begin_sample(ClassSamples& own, const Vectors& vectors, Timed& timed);
   bool affords(const ClassSamples& own, std::size_t elements) const;
-  void sample(ClassSamples& into, const std::byte* input, const std::byte* result, std::size_t n,
-              kernels::Element element, int ranks, double memory_s);
+  void sample(ClassSamples& into, const std::byte* input, std::size_t n, const std::byte* result,
+              std::size_t result_n, kernels::Element element, int ranks, double memory_s);
 
   const kernels::Isa isa_;
   const Clock clock_;
@@ -97,18 +120,11 @@ class Advisor {
   double element_s_ = 0;  // the expected cost of a sample per element
 };
 
-// The window that sample number k of a class looks at, in a vector of `count` elements: {first element,
-// number of elements}. For every k the windows of the first k samples are spread over the whole vector.
-struct Window {
-  std::size_t begin = 0, n = 0;
-};
-Window window_of(std::uint64_t k, std::size_t count);
-
 // Sums of one candidate and one class, over all ranks that sampled the class.
 struct MethodSums {
-  // Contributions: means per element, summed over the ranks that measured any.
+  // Contributions: means per element, times the elements of a rank, summed over the ranks that measured any.
   double error2 = 0, norm2 = 0, decoded2 = 0;
-  int ranks = 0;
+  double elements = 0;
   Trial input, result;  // of all ranks together
 };
 struct ClassSums {
@@ -124,7 +140,8 @@ struct ClassSums {
 // The estimated relative L2 error of a sum over this many ranks, without feedback. Rounding errors of
 // different ranks, and of the two stages, are assumed to be uncorrelated. What is encoded in the second stage
 // is a sum of decoded values: its energy is that of the exact result times decoded2 / norm2 of the
-// contributions. Empty if the error is not known; infinite if a finite value came out as Inf.
+// contributions. Empty if the error is not known; infinite if a finite value came out as Inf. One rank: of
+// what is gathered or broadcast, which is no sum.
 std::optional<double> estimated_error(const MethodSums& sums, int ranks, const Losses& losses);
 
 // The energy of the result divided by the sum of the energies of the inputs. It is 1 if the vectors of the

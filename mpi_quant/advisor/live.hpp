@@ -18,14 +18,15 @@ namespace mq {
 // A call that stays exact: the constructor runs before MPI makes the call, after() runs when MPI has made it.
 class AdvisedCall {
  public:
-  // wanted: the call is a sum that a codec could serve, and the program runs to be advised.
+  // wanted: a codec could serve the call, and the program runs to be advised. Local.
   AdvisedCall(const Call& call, bool wanted) noexcept;
   // succeeded: the result is valid.
   void after(bool succeeded) noexcept;
 
  private:
-  const Call& call_;
   std::optional<ClassId> id_;  // none: not wanted
+  Vectors vectors_;
+  bool is_kept_ = false;  // before the call overwrites the input
   Advisor::Kept kept_;
 };
 
@@ -36,7 +37,8 @@ double advisor_seconds();
 // What is measured when the program is over.
 struct Field {
   std::optional<LinkModel> link;
-  std::vector<Validation> validations;  // at rank 0: of each candidate, on the class with the most time
+  // At rank 0: of each candidate, on the class with the most time of each collective.
+  std::vector<Validation> validations;
 };
 // Collective over MPI_COMM_WORLD, called before MPI is finalized. evidence: on rank 0 that of all ranks,
 // without a link; ignored on other ranks. An error is one of MPI.

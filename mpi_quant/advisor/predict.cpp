@@ -13,16 +13,18 @@ Prices prices_of(const LinkModel& link) {
 
 }  // namespace
 
-double predict(const PlanRow& plan, const CallShape& call, const CodecRates& rates, const LinkModel& link) {
+double predict(Collective collective, const CallShape& call, const CodecRates& rates, const LinkModel& link) {
   Prices prices = prices_of(link);
   prices[Term::encode] = rates.encode_s;
   prices[Term::decode] = rates.decode_s;
   prices[Term::memory] = rates.memory_s;
-  return static_cast<double>(call.count) * rates.measure_s + cost_of(plan, call, prices).seconds;
+  const double inputs = collective == Collective::allgather ? call.ranks.size : 1;  // that make up the vector
+  return static_cast<double>(call.count) / inputs * rates.measure_s +
+         cost_of(collective, call, prices).seconds;
 }
 
-double predict_dense(double bytes, int ranks, const LinkModel& link) {
-  return dense_cost(bytes, ranks, prices_of(link)).seconds;
+double predict_dense(Collective collective, double bytes, int ranks, const LinkModel& link) {
+  return dense_cost(collective, bytes, ranks, prices_of(link)).seconds;
 }
 
 }  // namespace mq

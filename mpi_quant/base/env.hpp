@@ -34,7 +34,7 @@ struct Env {
   // says and learns nothing. MPIQ_KNOWLEDGE_OUT: the file that rank 0 writes. Default: none.
   std::string knowledge, knowledge_out;
   bool has_knowledge = false;
-  // MPIQ_MODE: on, explain or advise, for MPI_Allreduce of unmodified programs. Default on.
+  // MPIQ_MODE: on, explain or advise, for calls of unmodified programs. Default on.
   Mode mode = Mode::on;
   // MPIQ_REPORT: file for a report on the program's calls. Rank 0 writes it when MPI is finalized. It is JSON
   // if the name ends in .json, else text. "-": text on stderr. All ranks must have the variable. Default:

@@ -233,8 +233,7 @@ bool ProgramCall::decide_together() {
     s.said = identity_.said();
   }
   s.prospect = state_->policy.rules.prospect(call_key_);
-  is_advisable_ = s.call.collective == Collective::allreduce && state_->policy.mode == Mode::advise &&
-                  call_key_.bytes >= kFloorBytes;
+  is_advisable_ = state_->policy.mode == Mode::advise && call_key_.bytes >= kFloorBytes;
   if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);

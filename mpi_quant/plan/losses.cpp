@@ -64,6 +64,23 @@ Losses grid_losses(int ranks) {
   return {1 - (owners - alone) / p, 2 - alone / p};
 }
 
+// A rank of the tree that has ranks below it encodes the sum of theirs and its own.
+Losses tree_losses(int ranks) {
+  const double p = ranks;
+  Losses losses{0, 0};
+  for (int v = 1; v < ranks; ++v) {
+    const int in_sum = std::min(v & -v, ranks - v);
+    (in_sum == 1 ? losses.contributions : losses.aggregate) += in_sum / p;
+  }
+  return losses;
+}
+
+// The owner of a chunk encodes the sum of all ranks but the root.
+Losses owners_losses(int ranks) {
+  const double p = ranks;
+  return {(p - 2) / p, (p - 1) / p};
+}
+
 struct Reencoded {
   std::string_view plan;
   Losses (*losses)(int ranks);
@@ -71,13 +88,16 @@ struct Reencoded {
 constexpr Reencoded kReencoded[]{{"recursive_doubling", doubling_losses},
                                  {"ring", ring_losses},
                                  {"halving_doubling", halving_losses},
-                                 {"grid", grid_losses}};
+                                 {"grid", grid_losses},
+                                 {"reduce_tree", tree_losses},
+                                 {"reduce_owners", owners_losses}};
 
 }  // namespace
 
 // Counted at rank 0. An encode before any decode of its chunk is of a contribution; a later encode is of a
 // sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
-// does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose
+// does. If a plan adds nothing, each element of the result is encoded once, by the rank that has it. With
+// exact sums every element of a rank is encoded as a contribution, and encodes of sums lose
 // nothing.
 Losses losses_of(const PlanRow& row, const Ranks& ranks) {
   if (ranks.encodes_own) return {1, 0};
@@ -85,6 +105,9 @@ Losses losses_of(const PlanRow& row, const Ranks& ranks) {
     if (reencoded.plan == row.name) return reencoded.losses(std::max(ranks.size, 2));
   const Plan plan = of_rank_0(row, ranks);
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
+  if (std::none_of(plan.steps.begin(), plan.steps.end(),
+                   [](const Step& s) { return s.op == Op::decode_add; }))
+    return {1, 0};
   int contributions = 0, sums = 0;
   for (const Step& s : plan.steps) {
     char& is_sum = decoded[static_cast<std::size_t>(s.chunk)];

@@ -120,6 +120,16 @@ bool has_rules(MPI_Comm comm, Collective collective) {
   return has_word(kept != nullptr ? *kept : env()->policy, name(collective));
 }
 
+// Whether the program runs to be advised, and a codec could serve this call. Local, as the advice is: MPI
+// allows ranks to differ more than the library does, and those that do must not wait for the others here.
+bool is_advisable(const Call& call) {
+  if (!env().ok() || env()->mode != Mode::advise) return false;
+  const Program program{control, take_key, call_site, true};
+  Situation situation{call, &program};
+  return !why_exact_at_once(situation) &&
+         static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*situation.element) >= kFloorBytes;
+}
+
 // A call in which ranks have different parts. plain: its arguments, for MPI. make: makes the whole Call.
 template <class Make>
 int intercepted_parts(const Call& plain, Form form, const Make& make) {
@@ -137,9 +147,11 @@ int intercepted_parts(const Call& plain, Form form, const Make& make) {
   }
   if (may_compress) return intercepted_call(call);
   Situation situation{call};
+  AdvisedCall advised(call, is_advisable(call));
   ExactCall counted(call, why_exact_at_once(situation).value_or(Reason::rule));
   const int code = exact_parted(call);
   counted.end();
+  advised.after(code == MPI_SUCCESS);
   return code;
 }
 

@@ -109,6 +109,13 @@ std::string_view words(FeedbackOutcome feedback) {
 }
 Fate fate(FeedbackOutcome feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].fate; }
 
+Collective collective_of(const ClassId& id) {
+  const std::string_view op = id.op, word = op.substr(0, op.find('('));
+  for (const Collective collective : kCollectives)
+    if (word == name(collective)) return collective;
+  return Collective::allreduce;
+}
+
 bool lossless(std::string_view method) {
   const kernels::Codec* const codec = kernels::find_codec(method.substr(0, method.find_first_of("(/ ")));
   return codec != nullptr && codec->lossless;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mpi_quant/memory/feedback_outcome.hpp"
+#include "mpi_quant/plan/collective.hpp"
 #include "mpi_quant/policy/reason.hpp"
 
 namespace mq {
@@ -50,6 +51,9 @@ struct ClassId {
     f(id.log2_bytes);
   }
 };
+
+// By the name of the operation.
+Collective collective_of(const ClassId& id);
 
 // What one rank saw of a class, or of a call site.
 struct Numbers {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mpi_quant._library import Error
     from mpi_quant._parts import allgather, iallgather, ireduce_scatter, reduce_scatter
     from mpi_quant._residuals import Residuals, residuals
-    from mpi_quant._roots import bcast, reduce
+    from mpi_quant._roots import bcast, ibcast, ireduce, reduce
     from mpi_quant._several import allreduce_group, iallreduce_group
     from mpi_quant._sparse import sparse_allreduce, sparse_sum, sparse_union
     from mpi_quant._state import Stats, library_info, set_policy, stats, wire_bound
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _PLACES = {
     "Error": "_library", "Request": "_call", "Residuals": "_residuals", "Stats": "_state", "allgather": "_parts", "allreduce": "_call",
     "allreduce_group": "_several", "iallreduce_group": "_several", "iallgather": "_parts", "ireduce_scatter": "_parts",
-    "bcast": "_roots", "iallreduce": "_call", "library_info": "_state", "options": "_call", "reduce": "_roots", "reduce_scatter": "_parts", "residuals": "_residuals", "set_policy": "_state",
+    "bcast": "_roots", "ibcast": "_roots", "ireduce": "_roots", "iallreduce": "_call", "library_info": "_state", "options": "_call", "reduce": "_roots", "reduce_scatter": "_parts", "residuals": "_residuals", "set_policy": "_state",
     "sparse_allreduce": "_sparse", "sparse_sum": "_sparse", "sparse_union": "_sparse", "stats": "_state", "wire_bound": "_state",
 }
 _MODULES = ("jax", "plots", "preload", "results", "torch")
 
 __all__ = [
     "Error", "Request", "Residuals", "Stats", "allgather", "allreduce", "allreduce_group", "bcast", "iallgather", "iallreduce", "iallreduce_group",
-    "ireduce_scatter", "library_info", "options", "plots", "preload", "reduce", "reduce_scatter", "residuals",
+    "ibcast", "ireduce", "ireduce_scatter", "library_info", "options", "plots", "preload", "reduce", "reduce_scatter", "residuals",
     "results", "set_policy", "sparse_allreduce", "sparse_sum", "sparse_union", "stats", "wire_bound",
 ]
 

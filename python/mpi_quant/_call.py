@@ -196,8 +196,8 @@ def allreduce_by(words: Callable[[], Words], x: Any, out: Any, comm: Any) -> Any
 
 
 class Request:
-    """A call in flight, from iallreduce, ireduce_scatter, iallgather or iallreduce_group. No array of the call may be touched until
-    test() is True or wait() returns."""
+    """A call in flight, from iallreduce, ireduce_scatter, iallgather, ibcast, ireduce or iallreduce_group. No array of the call may be
+    touched until test() is True or wait() returns."""
 
     def __init__(self, prepared: Prepared, function: Any) -> None:
         """Starts the call by a function of the library."""

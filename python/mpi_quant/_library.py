@@ -167,13 +167,13 @@ def declare(functions: ctypes.CDLL, handle: Handle) -> None:
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
     gather = [pointer, count, handle, pointer, count, handle, handle, handle]
+    bcast, reduce = [pointer, count, handle, integer, handle, handle], [pointer, pointer, count, handle, handle, integer, handle, handle]
     group = [integer, pointer, pointer, pointer, pointer, handle, handle, handle, handle]
     for name, arguments in {
             "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
             "Ireduce_scatter_block": [*call, pointer], "Allgather": gather, "Iallgather": [*gather, pointer],
             "Allreduce_group": group, "Iallreduce_group": [*group, pointer],
-            "Bcast": [pointer, count, handle, integer, handle, handle],
-            "Reduce": [pointer, pointer, count, handle, handle, integer, handle, handle],
+            "Bcast": bcast, "Ibcast": [*bcast, pointer], "Reduce": reduce, "Ireduce": [*reduce, pointer],
             "Test": [pointer, pointer], "Wait": [pointer],
             "Comm_set_policy": [handle, text], "Comm_get_stats": [handle, pointer], "Wire_bound": [text, count, handle, pointer],
             "Residual_flush": [pointer, count, handle, handle, text], "Residual_reset": [handle, text],

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/advisor/samples.hpp"
 #include "tests/json.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/sanitized.hpp"
@@ -42,8 +43,7 @@ struct Scene {
     }
     for (std::size_t r = 0; r < records.size(); ++r) {
       Advisor advisor(kernels::best_isa());
-      const auto* const input = reinterpret_cast<const std::byte*>(inputs[r].data());
-      advisor.see(id, input, count, Element::f32, reinterpret_cast<const std::byte*>(sum.data()));
+      advisor.see(id, vectors_of(inputs[r], sum));
       samples[r].merge(advisor.samples());
       settle_times(samples[r].at(id));
       record(r, id);

@@ -15,6 +15,7 @@
 #include "mpi_quant/advisor/advice.hpp"
 #include "mpi_quant/advisor/predict.hpp"
 #include "mpi_quant/base/pack.hpp"
+#include "tests/advisor/samples.hpp"
 #include "tests/kernels/inputs.hpp"
 
 namespace mq::test {
@@ -22,63 +23,8 @@ namespace {
 
 using kernels::Element;
 
-template <class T>
-const std::byte* bytes_of(const std::vector<T>& x) {
-  return reinterpret_cast<const std::byte*>(x.data());
-}
-template <class T>
-constexpr Element element_of_type = sizeof(T) == 4 ? Element::f32 : Element::f64;
-
 ClassId class_of(int log2_bytes, int ranks = 4, std::string comm = "world") {
   return {std::move(comm), ranks, "MPI_FLOAT", "MPI_SUM", log2_bytes};
-}
-
-std::size_t candidate(std::string_view text) {
-  for (std::size_t c = 0; c < candidates().size(); ++c)
-    if (candidates()[c].text == text) return c;
-  ADD_FAILURE() << "no candidate " << text;
-  return 0;
-}
-
-// D(C(x)), block by block as in a call.
-template <class T>
-std::vector<T> coded(const std::vector<T>& x, const Method& method) {
-  const kernels::CodecOps& ops = *method.codec->ops(element_of_type<T>, kernels::best_isa());
-  std::vector<std::byte> wire(method.codec->wire_bound(x.size(), element_of_type<T>, method.params));
-  std::vector<T> y(x.size());
-  kernels::EncodeArgs out;
-  out.x = x.data();
-  out.n = x.size();
-  out.params = method.params;
-  out.wire = wire.data();
-  const kernels::Encoded encoded = ops.encode(out);
-  kernels::DecodeArgs in;
-  in.wire = wire.data();
-  in.wire_bytes = encoded.bytes;
-  in.n = x.size();
-  in.params = method.params;
-  in.x = y.data();
-  EXPECT_EQ(ops.decode(in), kernels::Decoded::ok);
-  return y;
-}
-
-template <class T>
-std::vector<T> sum_of(const std::vector<std::vector<T>>& vectors) {
-  std::vector<T> sum(vectors[0].size());
-  for (const auto& v : vectors)
-    for (std::size_t i = 0; i < v.size(); ++i) sum[i] += v[i];
-  return sum;
-}
-
-template <class T>
-double relative_error(const std::vector<T>& exact, const std::vector<T>& y) {
-  double error2 = 0, norm2 = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    const double v = static_cast<double>(exact[i]), e = v - static_cast<double>(y[i]);
-    error2 += e * e;
-    norm2 += v * v;
-  }
-  return std::sqrt(error2 / norm2);
 }
 
 // What the advisors of all ranks know after one call.
@@ -87,7 +33,7 @@ ClassSums sums_of(const std::vector<std::vector<T>>& inputs, const std::vector<T
   ClassSums sums;
   for (const auto& input : inputs) {
     Advisor advisor(kernels::best_isa());
-    advisor.see(class_of(20), bytes_of(input), input.size(), element_of_type<T>, bytes_of(result));
+    advisor.see(class_of(20), vectors_of(input, result));
     sums.add(advisor.samples().at(class_of(20)));
   }
   return sums;
@@ -192,7 +138,7 @@ TEST(Advisor, its_time_stays_within_the_share_and_rare_classes_come_first) {
   for (int call = 0; call < 4000; ++call) {
     const ClassId id = class_of(call % 20 == 0 ? 18 : 17);
     if (first < 0) first = fake_now;
-    advisor.see(id, bytes_of(x), x.size(), Element::f32, bytes_of(x));
+    advisor.see(id, vectors_of(x, x));
     fake_now += 5e-3;
     const double free_samples = 2 * 3e-3;  // the first of each class
     ASSERT_LE(advisor.spent_s(),
@@ -210,9 +156,9 @@ TEST(Advisor, a_class_that_never_comes_again_does_not_hold_up_the_others) {
   fake_now = 0;
   fake_step = 1e-3;
   Advisor advisor(kernels::best_isa(), fake_clock);
-  advisor.see(class_of(30), bytes_of(x), x.size(), Element::f32, bytes_of(x));
+  advisor.see(class_of(30), vectors_of(x, x));
   for (int call = 0; call < 2000; ++call) {
-    advisor.see(class_of(16), bytes_of(x), x.size(), Element::f32, bytes_of(x));
+    advisor.see(class_of(16), vectors_of(x, x));
     fake_now += 5e-3;
   }
   EXPECT_GT(advisor.samples().at(class_of(16)).samples, 50u);
@@ -222,12 +168,12 @@ TEST(Advisor, a_call_in_place_is_seen_as_any_other) {
   const auto inputs = independent<float>(Input::normal, 2, 600'000);
   const auto exact = sum_of(inputs);
   Advisor apart(kernels::best_isa()), in_place(kernels::best_isa());
-  apart.see(class_of(21), bytes_of(inputs[0]), exact.size(), Element::f32, bytes_of(exact));
+  apart.see(class_of(21), vectors_of(inputs[0], exact));
   auto buffer = inputs[0];
-  const Advisor::Kept kept = in_place.keep(class_of(21), bytes_of(buffer), buffer.size(), Element::f32);
+  const Advisor::Kept kept = in_place.keep(class_of(21), vectors_of(buffer, buffer));
   ASSERT_EQ(kept.n, kWindowElements);
   buffer = exact;
-  in_place.see(class_of(21), kept, bytes_of(buffer));
+  in_place.see(class_of(21), kept, vectors_of(buffer, buffer));
   const ClassSamples a = apart.samples().at(class_of(21)), b = in_place.samples().at(class_of(21));
   EXPECT_EQ(a.samples, b.samples);
   EXPECT_EQ(a.values, b.values);
@@ -259,8 +205,8 @@ TEST(Advisor, what_it_sends_is_read_back_and_a_part_of_it_is_refused) {
   const auto x = make_input<float>(Input::spikes, 20000, seed());
   const auto y = make_input<double>(Input::huge, 20000, seed());
   for (const char* const comm : {"", "a name\nwith 7:lines ", "end "})
-    advisor.see(class_of(17, 3, comm), bytes_of(x), x.size(), Element::f32, bytes_of(x));
-  advisor.see(class_of(18), bytes_of(y), y.size(), Element::f64, bytes_of(y));
+    advisor.see(class_of(17, 3, comm), vectors_of(x, x));
+  advisor.see(class_of(18), vectors_of(y, y));
   const Samples samples = advisor.samples();
   const std::string bytes = pack("samples", samples);
   Samples read;
@@ -278,7 +224,7 @@ TEST(Advisor, what_it_sends_is_read_back_and_a_part_of_it_is_refused) {
 TEST(Advisor, ranks_whose_lists_of_candidates_differ_refuse_each_other) {
   Advisor advisor(kernels::best_isa());
   const auto x = make_input<float>(Input::spikes, 20000, seed());
-  advisor.see(class_of(17), bytes_of(x), x.size(), Element::f32, bytes_of(x));
+  advisor.see(class_of(17), vectors_of(x, x));
   const Samples samples = advisor.samples();
   const std::vector<Candidate> all(candidates().begin(), candidates().end());
   std::vector<Candidate> fewer(all.begin(), all.end() - 1), swapped = all, other = all;
@@ -305,7 +251,7 @@ TEST(Advisor, ranks_whose_lists_of_candidates_differ_refuse_each_other) {
 TEST(Advisor, samples_whose_result_was_not_tried_count_for_nothing) {
   Advisor advisor(kernels::best_isa());
   const auto x = make_input<float>(Input::spikes, 20000, seed());
-  advisor.see(class_of(17), bytes_of(x), x.size(), Element::f32, bytes_of(x));
+  advisor.see(class_of(17), vectors_of(x, x));
   ClassSamples own = advisor.samples().at(class_of(17));
   ClassSums sums;
   sums.add(own);

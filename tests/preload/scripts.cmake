@@ -1,7 +1,7 @@
 # What Python scripts test of the preload library: reports, mpiq-run, scripts/compare_preload. Read once.
 
 if(TARGET mpiq-run)
-  foreach(library failing_mpi other_version)
+  foreach(library failing_mpi other_version slow_mpi)
     add_library(${library} SHARED ${library}.c)
     mpiq_compile(${library})
     target_link_libraries(${library} PRIVATE ${CMAKE_DL_LIBS})
@@ -10,6 +10,9 @@ if(TARGET mpiq-run)
     add_test(NAME preload_report_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/report_test.py ${family} $<TARGET_FILE:mpiq-run>
       ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:other_version>)
     set_tests_properties(preload_report_${family} PROPERTIES LABELS mpi TIMEOUT 300)
+    add_test(NAME preload_advised_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/advised_test.py ${family} $<TARGET_FILE:mpiq-run>
+      ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/advised_${family} $<TARGET_FILE:slow_mpi>)
+    set_tests_properties(preload_advised_${family} PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 3)
     add_test(NAME doctor_${family} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/doctor_test.py $<TARGET_FILE:mpiq-run>
       ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family} $<TARGET_FILE:failing_mpi>)
     set_tests_properties(doctor_${family} PROPERTIES LABELS mpi TIMEOUT 180)
@@ -17,7 +20,7 @@ if(TARGET mpiq-run)
     if(family STREQUAL openmpi)
       set(env ${openmpi_env})
     endif()
-    set_tests_properties(doctor_${family} preload_report_${family} PROPERTIES ENVIRONMENT "${env}")
+    set_tests_properties(doctor_${family} preload_report_${family} preload_advised_${family} PROPERTIES ENVIRONMENT "${env}")
   endforeach()
   add_test(NAME mpiq_run COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/run_test.py $<TARGET_FILE:mpiq-run> ${MPIEXEC_EXECUTABLE}
     ${CMAKE_CURRENT_BINARY_DIR}/calls_c_${mpi_family})

@@ -1,4 +1,4 @@
-"""mpi_quant.bcast and reduce: on 1 to 3 ranks."""
+"""mpi_quant.bcast and reduce, ibcast and ireduce: on 1 to 3 ranks."""
 import signal
 import time
 import unittest
@@ -76,6 +76,7 @@ class Reduce(OnAllRanks):
         """Whatever it raises, and before MPI or the library has seen it."""
         x, grid, lists = np.ones(100, np.float32), np.ones((WORLD.size, 50), np.float32), (np.arange(3), np.ones(3, np.float32))
         calls = {"allreduce": lambda **words: mq.allreduce(x, **words), "reduce": lambda **words: mq.reduce(x, **words),
+                 "ibcast": lambda **words: mq.ibcast(x.copy(), **words).wait(), "ireduce": lambda **words: mq.ireduce(x, **words).wait(),
                  "iallreduce": lambda **words: mq.iallreduce(x, **words).wait(), "bcast": lambda **words: mq.bcast(x.copy(), **words),
                  "reduce_scatter": lambda **words: mq.reduce_scatter(grid, **words), "allgather": lambda **words: mq.allgather(x, **words)}
         for name, call in calls.items():
@@ -118,6 +119,51 @@ class Reduce(OnAllRanks):
                     time.sleep(0.2)
                     call()
                 self.assertEqual(mq.allreduce(x, method="raw")[0], WORLD.size)
+
+
+class Requests(OnAllRanks):
+    def test_calls_in_flight_have_the_bits_of_the_blocking_calls(self):
+        for method in (None, "bf16", "int8"):
+            for root in {0, LAST}:
+                x, y, sums = vector(COUNT), vector(COUNT), np.zeros(COUNT, np.float32)
+                requests = [mq.ibcast(x, root=root, method=method), mq.ireduce(vector(COUNT), root=root, method=method),
+                            mq.ireduce(y, y, root=root, method=method), mq.ireduce(vector(COUNT), sums, root=root, method=method, op="avg")]
+                mean, in_place, total, copy = (request.wait(sleep=50e-6) for request in reversed(requests))
+                self.assertIs(copy, x)
+                np.testing.assert_array_equal(x, mq.bcast(vector(COUNT), root=root, method=method))
+                self.assertEqual(len(mq._call._in_flight), 0)
+                wanted = mq.reduce(vector(COUNT), root=root, method=method)
+                if WORLD.rank != root:
+                    self.assertEqual((total, mean, in_place), (None, None, None))
+                    np.testing.assert_array_equal(y, vector(COUNT))
+                    self.assertFalse(sums.any())
+                    continue
+                self.assertIs(in_place, y)
+                self.assertIs(mean, sums)
+                self.assertEqual((total.shape, total.dtype), ((COUNT,), np.float32))
+                for got, exact in ((total, wanted), (y, wanted), (mean, wanted / np.float32(WORLD.size))):
+                    if method is None:  # MPI's two forms may round differently
+                        self.assertLess(relative_error(got, exact), 1e-6)
+                    else:
+                        np.testing.assert_array_equal(got, exact)
+
+    @compresses
+    def test_a_key_goes_on_from_form_to_form(self):
+        results = [mq.ireduce(vector(COUNT), method="onebit", key="form").wait() for _ in range(2)]
+        results.append(mq.reduce(vector(COUNT), method="onebit", key="form"))
+        for result in results:
+            blocking = mq.reduce(vector(COUNT), method="onebit", key="blocking")
+            if WORLD.rank == 0:
+                np.testing.assert_array_equal(blocking, result)
+        mq.residuals().reset()
+
+    @compresses
+    def test_what_one_rank_cannot_start_is_an_error_of_all_ranks(self):
+        for start in (mq.ibcast, mq.ireduce):
+            x = np.ones(COUNT, np.int64) if WORLD.rank == LAST else vector(COUNT)
+            with self.assertRaisesRegex(*((TypeError, "int64") if WORLD.rank == LAST else (mq.Error, f"rank {LAST}|count"))):
+                start(x, method="bf16").wait()
+        self.assertEqual(len(mq._call._in_flight), 0)
 
 
 if __name__ == "__main__":
