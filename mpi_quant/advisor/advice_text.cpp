@@ -82,8 +82,7 @@ std::string model_of_exact(const ClassAdvice& c) {
   const double ratio = c.min_s / *c.dense_s;
   std::string text = "    the network alone would need " + ms(*c.dense_s) + " ms for the " +
                      std::string(exact_words(c.collective)) + ", by the model; the program's calls took " +
-                     fixed(ratio, 2) + " times that
-";
+                     fixed(ratio, 2) + " times that\n";
   if (ratio > kFarOff)
     text += "    calls wait for something other than the link (late ranks, memory, a busy machine): ";
   else if (ratio < 1 / kFarOff)
