@@ -90,7 +90,7 @@ class Cells(WithFakes):
         for said, reason in (("mpiq-bench: warning: no counters\nmpiq-bench: the launch has 1\nsrun: error: n1: task 0: Exited", "mpiq-bench: the launch has 1"),
                              ("# rel_err: of errors\n[n1:7] PMIX ERROR: UNREACHABLE in file", "[n1:7] PMIX ERROR: UNREACHABLE in file"),
                              ("Fatal error in internal_Init: Other MPI error", "Fatal error in internal_Init: Other MPI error"),
-                             ("error: " + "x" * 500, "error: " + "x" * 193)):
+                             ("error: " + "x" * 500, "error: " + "x" * 293)):
             self.file("log", "== of an earlier life\nsrun: error: long ago\n")
             self.file("said", said + "\n")
             self.file("bin/srun", f"#!/bin/sh\ncat {self.path('said')}\nexit 137\n")
