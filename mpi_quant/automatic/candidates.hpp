@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/automatic/heard.hpp"
 #include "mpi_quant/plan/cost.hpp"
 #include "mpi_quant/policy/policy.hpp"
 
@@ -21,6 +22,8 @@ struct CallClass {
   Automatic limit;
   int per_node = 1;  // Ranks::per_node; of an allreduce
   Collective collective = Collective::allreduce;
+  bool has_uneven_parts = false;  // the longest is at least twice as long as the mean
+  TimedRank timed() const { return timed_rank(collective, has_uneven_parts); }
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
 };

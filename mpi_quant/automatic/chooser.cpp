@@ -307,7 +307,7 @@ void Chooser::forget_times() {
     k.usual = 0;
     k.unusual = k.drifting = 0;
   }
-  agreement_s_ = judged_s_ = 0;
+  agreement_s_ = judged_s_ = first_dense_s_ = 0;
   timed_ = kNone;
   wants_dense_ = false;
   ++totals_.changes;
@@ -360,8 +360,18 @@ void Chooser::watch(std::size_t i, double seconds) {
 
 // A time that is far from the others is looked at again soon: among compressed calls by the next call, where
 // MPI reduces by agreements in short intervals.
+//
+// One rank that is late in one call would otherwise be MPI's first time, where the slowest rank counts: so it
+// is the least of two.
 void Chooser::add_dense(double seconds) {
   Known& k = known_[0];
+  if (k.runs == 0 && timed() == TimedRank::slowest) {
+    if (first_dense_s_ == 0) {
+      first_dense_s_ = seconds;
+      return;
+    }
+    seconds = std::min(seconds, std::exchange(first_dense_s_, 0.0));
+  }
   const bool is_far_off = k.runs > 0 && is_far(seconds, dense_s());
   k.unusual = is_far_off ? k.unusual + 1 : 0;
   if (is_far_off && k.unusual < kFarDense) {
@@ -523,6 +533,7 @@ void Chooser::restart() noexcept {
   margin_ = kMargin;
   last_dense_ = last_agreement_ = paused_until_ = 0;
   splits_ = unpaid_agreements_ = 0;
+  first_dense_s_ = 0;
   wants_dense_ = false;
   if (frozen_ != kNone) take_file();
 }

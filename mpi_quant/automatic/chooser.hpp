@@ -23,8 +23,8 @@
 // calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as times can be
 // predicted.
 //
-// Times are those of the rank that was fastest in each call: a rank that comes early also waits. Of a
-// collective with a root see heard.hpp: MPI's own calls are timed only where they make an agreement.
+// Times are those of the rank that was fastest in each call: a rank that comes early also waits. Of
+// collectives with a root see heard.hpp: MPI's own calls are timed only where they make an agreement.
 #pragma once
 
 #include <array>
@@ -142,7 +142,7 @@ class Chooser {
   Choice run(std::size_t i) const;
   Choice leave_to_mpi(bool is_favourite);
   void hear_times(const Heard& heard);
-  TimedRank timed() const { return timed_rank(calls_.collective); }
+  TimedRank timed() const { return calls_.timed(); }
   void miss(Known& known);
   void distrust(std::size_t of, double error);
   void count_split();
@@ -184,7 +184,9 @@ class Chooser {
   double booked_s_ = 0;           // for the judging of that call
   std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
   unsigned splits_ = 0;
-  // Before MPI's time is known. With a root it takes more of them than the first account bears.
+  // Where the slowest rank counts: MPI's first time, until there is a second one; and the agreements until
+  // then, which are more than the first account bears.
+  double first_dense_s_ = 0;
   unsigned unpaid_agreements_ = 0;
   bool wants_dense_ = false;
 };

@@ -2,9 +2,10 @@
 // choose by the same numbers. A rate is 1 / seconds. The rank that comes last waits for nobody, so its time
 // is the shortest and its rate the greatest. 0: not known.
 //
-// Collectives with a root are different: some ranks only send, and leave before the others have what they
-// need. There the time of the slowest rank counts, and only in calls that begin with an agreement, from its
-// end on: then all ranks begin together, and the slowest time is that of the call.
+// Collectives with a root, or with parts of very different lengths, are different: some ranks only send, and
+// leave before the others have what they need. There the time of the slowest rank counts, and of blocking
+// calls only those that begin with an agreement, from its end on: then all ranks begin together, and the
+// slowest time is that of the call.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,8 @@ struct Sampled {
 
 // Whose time of a call counts.
 enum class TimedRank : std::uint8_t { fastest, slowest };
-constexpr TimedRank timed_rank(Collective collective) {
-  return has_root(collective) ? TimedRank::slowest : TimedRank::fastest;
+constexpr TimedRank timed_rank(Collective collective, bool has_uneven_parts) {
+  return has_root(collective) || has_uneven_parts ? TimedRank::slowest : TimedRank::fastest;
 }
 // A time as ranks bring it, so that the greatest number is that of the rank that counts; and back.
 inline float brought(double seconds, TimedRank timed) {

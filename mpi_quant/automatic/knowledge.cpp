@@ -39,9 +39,10 @@ std::optional<std::string_view> parse_ranks(std::string_view& rest, CallClass& o
   if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.ranks) || out.ranks < 2 ||
       out.ranks > kMostRanks)
     return ranks;
-  if (!rest.starts_with(kNodes) || out.collective != Collective::allreduce) return {};
+  if (!rest.starts_with(kNodes)) return {};
   const std::string_view word = take(rest, " ");
   int nodes = 0;
+  if (out.collective != Collective::allreduce) return word;
   if (!read_number(word.substr(kNodes.size()), nodes) || nodes < 1 || out.ranks % nodes != 0) return word;
   out.per_node = nodes == 1 ? 1 : out.ranks / nodes;
   return {};
@@ -96,7 +97,8 @@ std::string complaint(std::string_view word, bool cannot_keep) {
     if (c < ' ' || c > '~') c = '?';  // of a file that is no text
   if (cannot_keep) return "auto cannot keep this limit with \"" + shown + "\"";
   return (shown.empty() ? "a word is missing" : "bad word \"" + shown + "\"") +
-         " (a line is [COLLECTIVE] BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N)";
+         " (a line is [COLLECTIVE] BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N; "
+         "nodes= is for allreduce)";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "mpi_quant/automatic/chooser.hpp"
 
@@ -11,13 +12,19 @@ namespace mq {
 
 class OwnTimes {
  public:
-  // timed: of the class's collective.
+  // timed: CallClass::timed.
   explicit OwnTimes(TimedRank timed) : timed_(timed) {}
-  // The last call with an agreement: of the whole call, or since the agreement if the slowest rank counts;
-  // and of its agreement.
-  void add_call(double seconds) { call_s_ = seconds; }
+  // The last call with an agreement: seconds of the whole call, and of the part after the agreement.
+  void add_call(double seconds, double after_agreement_s) {
+    call_s_ = timed_ == TimedRank::fastest ? seconds : after_agreement_s;
+  }
   void add_agreement(double seconds) { agreement_s_ = seconds; }
-  // A call that MPI reduced.
+  // Whether MPI's own call says anything. number: among the calls of the class, from 1 on. The first one also
+  // makes connections and memory, which shows only beside others.
+  bool counts(bool has_agreed, std::uint64_t number) const {
+    return timed_ == TimedRank::fastest || (has_agreed && number > 1);
+  }
+  // A call that MPI reduced, which counts. seconds: of MPI's part.
   void add_dense(double seconds) { dense_[dense_calls_++ % dense_.size()] = seconds; }
   // What is known since it was asked last; unknown times are 0. Sets the times only.
   void take(Heard& into) {

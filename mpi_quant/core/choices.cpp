@@ -36,9 +36,7 @@ namespace mq {
 class ChoiceClass final : public CallClock {
  public:
   ChoiceClass(const CallClass& calls, const CommState& state, bool agrees_anyway)
-      : times(timed_rank(calls.collective)),
-        agrees_anyway_(agrees_anyway),
-        knowledge_(state.policy.knowledge) {
+      : times(calls.timed()), agrees_anyway_(agrees_anyway), knowledge_(state.policy.knowledge) {
     choosers_.push_front(made(calls));
   }
   Chooser& chooser() { return choosers_.front(); }
@@ -56,18 +54,15 @@ class ChoiceClass final : public CallClock {
     times.forget();
     overlap = {};
   }
-  TimedRank timed() const { return timed_rank(chooser().calls().collective); }
-  // Without the mutex: only the thread that makes the class's blocking calls uses these times. The first call
-  // also makes connections and memory; where ranks are timed from the agreement on, there is no second one
-  // beside it that would show that.
+  TimedRank timed() const { return chooser().calls().timed(); }
+  // Without the mutex: only the thread that makes the class's blocking calls uses these times.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
-    if (timed() == TimedRank::slowest && chooser().totals().calls == 1) return;
     times.add_dense(scaled(now_s() - begin_s, bytes));
   }
   // The codecs have reduced a call that began then.
   void call_took(std::size_t bytes, double begin_s) noexcept {
-    const bool since_agreement = timed() == TimedRank::slowest;
-    times.add_call(scaled(now_s() - (since_agreement ? agreed_s : begin_s), bytes));
+    const double now = now_s();
+    times.add_call(scaled(now - begin_s, bytes), scaled(now - agreed_s, bytes));
   }
   // A time as if the vector had the size that stands for the class.
   double scaled(double seconds, std::size_t bytes) const {
@@ -104,7 +99,7 @@ namespace {
 constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
-using ClassKey = std::tuple<Collective, kernels::Element, Automatic::Kind, double, bool, int>;
+using ClassKey = std::tuple<Collective, bool, kernels::Element, Automatic::Kind, double, bool, int>;
 
 // Sizes within a factor of the square root of two. bytes: more than 0.
 int size_class(std::uint64_t bytes) {
@@ -116,6 +111,15 @@ int size_class(std::uint64_t bytes) {
 std::size_t size_of_class(int size_class) {
   const std::size_t power = std::size_t{1} << (size_class / 2);
   return size_class % 2 == 0 ? power : power + power / 2;
+}
+
+// Whether the longest part is at least twice as long as the mean. Equal on all ranks.
+bool has_uneven_parts(const Call& call) {
+  if (call.parted == nullptr || call.parted->ends.empty()) return false;
+  std::size_t longest = 0, begin = 0;
+  for (const std::size_t end : call.parted->ends)
+    longest = std::max(longest, end - std::exchange(begin, end));
+  return longest / 2 >= begin / call.parted->ends.size();
 }
 
 struct Choices;
@@ -268,7 +272,8 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
   if (chosen.bytes == 0) return {};
   const int size = size_class(chosen.bytes);
   const Collective collective = s.call.collective;
-  const ClassKey key{collective, *s.element, limit.kind, limit.value, s.program != nullptr, size};
+  const bool is_uneven = has_uneven_parts(s.call);
+  const ClassKey key{collective, is_uneven, *s.element, limit.kind, limit.value, s.program != nullptr, size};
   auto at = choices.classes.find(key);
   if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
   try {
@@ -279,6 +284,7 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.ranks = s.call_key->ranks;
       calls.limit = limit;
       calls.collective = collective;
+      calls.has_uneven_parts = is_uneven;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
                .first;
     }
@@ -305,7 +311,7 @@ bool follows_choice(const Decision& decision) {
 }
 CallClock* clock_of(const Chosen& chosen, bool has_agreed) {
   if (chosen.calls == nullptr) return nullptr;
-  return has_agreed || chosen.calls->timed() == TimedRank::fastest ? chosen.calls : nullptr;
+  return chosen.calls->times.counts(has_agreed, chosen.chooser->totals().calls) ? chosen.calls : nullptr;
 }
 
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,

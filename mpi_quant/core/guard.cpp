@@ -74,11 +74,23 @@ double rounding_of_sums(int ranks, double greatest) {
          (static_cast<double>(Limits::epsilon()) / 2 * most + static_cast<double>(Limits::min()));
 }
 
+// Only a device can fail to copy. Ranks may differ in where their vectors are, so they have to compare.
+Status agree_on_copies(Status copied, MPI_Comm comm) {
+  const int failed = copied.ok() ? 0 : 1;
+  int any_failed = 0;
+  MQ_TRY(mpi_status(real_mpi().allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, comm), "MPI_Allreduce"));
+  MQ_TRY(std::move(copied));
+  if (any_failed != 0) return {Code::peer_failed, "a rank's GPU failed to take the exact sum from the guard"};
+  return {};
+}
+
 // Where recvbuf gets this rank's own elements of a call that adds nothing.
-std::size_t place_of_input(const Call& call) {
+Result<std::size_t> place_of_input(const Call& call) {
+  const std::vector<std::size_t>& places = call.parted->places;
+  if (places.empty()) return std::size_t{0};
   int rank = 0;
-  const bool is_placed = !call.parted->places.empty() && PMPI_Comm_rank(call.comm, &rank) == MPI_SUCCESS;
-  return is_placed ? call.parted->places[static_cast<std::size_t>(rank)] : 0;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(call.comm, &rank), "MPI_Comm_rank"));
+  return places[static_cast<std::size_t>(rank)];
 }
 
 }  // namespace
@@ -139,7 +151,9 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
   const std::size_t width = kernels::element_bytes(element);
   const bool is_sum = adds(call.collective);
   bytes_ = (is_sum ? static_cast<std::size_t>(call.count) : call.input_range().n) * width;
-  result_begin_ = (is_sum ? call.output_range().begin : place_of_input(call)) * width;
+  const Result<std::size_t> begin = is_sum ? call.output_range().begin : place_of_input(call);
+  if (!begin.ok()) return begin.status();
+  result_begin_ = *begin * width;
   result_bytes_ = is_sum ? call.output_range().n * width : bytes_;
   const Result<bool> there = is_on_device(call.recvbuf);
   if (!there.ok()) return there.status();
@@ -218,8 +232,8 @@ Status GuardedCall::gather_again(const Call& call) {
   Status copied;
   if (call.sendbuf == MPI_IN_PLACE && bytes_ > 0)
     copied = copy_now(static_cast<std::byte*>(call.recvbuf) + result_begin_, exact_.data(), bytes_);
-  MQ_TRY(mpi_status(exact_parted(call), "MPI's own call"));
-  return copied;
+  MQ_TRY(agree_on_copies(std::move(copied), call.comm));
+  return mpi_status(exact_parted(call), starting_name(call));
 }
 
 // Delivers the exact sum together with what waits in the residuals.
@@ -232,15 +246,7 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i] / divisor;
     });
   }
-  // Only a device can fail here. Ranks may differ in where their vectors are, so they have to compare.
-  Status copied = copy_now(call.recvbuf, exact_.data() + result_begin_, result_bytes_);
-  const int failed = copied.ok() ? 0 : 1;
-  int any_failed = 0;
-  MQ_TRY(mpi_status(real_mpi().allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, call.comm),
-                    "MPI_Allreduce"));
-  MQ_TRY(std::move(copied));
-  if (any_failed != 0) return {Code::peer_failed, "a rank's GPU failed to take the exact sum from the guard"};
-  return {};
+  return agree_on_copies(copy_now(call.recvbuf, exact_.data() + result_begin_, result_bytes_), call.comm);
 }
 
 }  // namespace mq

@@ -331,7 +331,7 @@ std::string choices_table(const Report& report) {
                ms(known.dense_s), std::to_string(totals.judgements),
                totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
   }
-  return table.text("What auto chose (saved: against MPI's own reduction; tries: what finding out took)");
+  return table.text("What auto chose (saved: against MPI's own calls; tries: what finding out took)");
 }
 
 std::string reasons_table(const Report& report) {

@@ -124,11 +124,11 @@ TEST(AutoCollectives, the_promise_of_bound_is_no_stricter_than_the_limit) {
 // The rank that comes last waits for nobody. Where there is a root, some ranks leave at once.
 TEST(AutoCollectives, the_slowest_rank_counts_where_there_is_a_root) {
   for (const Collective collective : kCollectives) {
-    const TimedRank timed = timed_rank(collective);
+    const TimedRank timed = timed_rank(collective, false);
     Heard all;
     for (const double seconds : {3e-3, 1e-3, 2e-3}) {
       OwnTimes times(timed);
-      times.add_call(seconds);
+      times.add_call(9 * seconds, seconds);
       times.add_dense(2 * seconds);
       times.add_dense(3 * seconds);
       times.add_agreement(seconds);
@@ -137,14 +137,44 @@ TEST(AutoCollectives, the_slowest_rank_counts_where_there_is_a_root) {
       all = greatest(all, own);
     }
     const double counts = has_root(collective) ? 3e-3 : 1e-3;
-    EXPECT_FLOAT_EQ(static_cast<float>(seconds_of(all.call, timed)), static_cast<float>(counts));
+    // From the end of the agreement on, where there is a root.
+    EXPECT_FLOAT_EQ(static_cast<float>(seconds_of(all.call, timed)), has_root(collective) ? 3e-3F : 9e-3F);
     EXPECT_FLOAT_EQ(static_cast<float>(seconds_of(all.dense, timed)), static_cast<float>(2 * counts));
+    EXPECT_EQ(OwnTimes(timed).counts(false, 2), !has_root(collective));
+    EXPECT_EQ(OwnTimes(timed).counts(true, 1), !has_root(collective));
+    EXPECT_TRUE(OwnTimes(timed).counts(true, 2));
     EXPECT_FLOAT_EQ(static_cast<float>(seconds_of(all.agreement_rate, TimedRank::fastest)), 1e-3F);
     OwnTimes none(timed);
     Heard nothing;
     none.take(nothing);
     EXPECT_EQ(seconds_of(nothing.call, timed), 0);
   }
+}
+
+// Parts of very different lengths are as good as a root.
+TEST(AutoCollectives, the_slowest_rank_counts_where_parts_are_uneven) {
+  CallClass calls = class_of(Collective::reduce_scatter, 4, 1 << 20, kPercent);
+  EXPECT_EQ(calls.timed(), TimedRank::fastest);
+  calls.has_uneven_parts = true;
+  EXPECT_EQ(calls.timed(), TimedRank::slowest);
+}
+
+// A rank that is late in one of the first calls is not MPI's time.
+TEST(AutoCollectives, one_late_call_costs_no_more_than_it_takes) {
+  for (const std::uint64_t number : {2, 3, 4, 5})
+    for (const bool agrees_anyway : {false, true})
+      over_worlds(agrees_anyway, [&](World& world) {
+        if (!has_root(world.calls().collective) || world.calls().limit != kPercent) return;
+        world.noise = 0.02;
+        world.outlier = number;
+        world.outlier_s = 9;
+        double sum = 0;
+        for (int i = 0; i < 200; ++i) {
+          const World::Done done = world.call();
+          sum += done.seconds - done.disturbed_s;
+        }
+        EXPECT_LE(sum, 1.02 * 200 * world.call_s(0)) << "call " << number;
+      });
 }
 
 // A call without an agreement tells nothing where there is a root: so MPI's calls that are due make one.

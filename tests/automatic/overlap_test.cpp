@@ -270,6 +270,27 @@ TEST(Overlap, what_is_agreed_does_not_depend_on_the_order_of_the_ranks) {
   }
 }
 
+// A leaf of a broadcast may pay for nothing; the calls cost those that wait.
+TEST(Overlap, with_a_root_the_rank_counts_that_paid_most) {
+  const Method method = *parse_method("int8");
+  for (const TimedRank timed : {TimedRank::fastest, TimedRank::slowest}) {
+    Heard all;
+    for (const double paid_s : {0.0, 1e-3}) {
+      Overlap overlap;
+      for (int i = 0; i < 8; ++i) {
+        overlap.took(method, true, paid_s);
+        overlap.took(method, false, 2 * paid_s);
+      }
+      Heard own;
+      overlap.bring(method, timed, own);
+      all = greatest(all, own);
+    }
+    int runs = 0;
+    for (std::uint32_t call = 0; call < 1000; ++call) runs += Overlap::runs(all, timed, call);
+    EXPECT_EQ(runs > 900, timed == TimedRank::slowest) << runs;
+  }
+}
+
 // A call that costs nothing has a rate all the same, and it is finite: it is a field of a message.
 TEST(Overlap, rates_are_finite) {
   const Method method = *parse_method("int8/direct");

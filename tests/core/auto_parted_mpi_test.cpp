@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/core/choices.hpp"
 #include "tests/core/auto_parted.hpp"
 
 namespace mq::test {
@@ -85,6 +88,28 @@ TEST_F(AutoParted, feedback_serves_sums_and_is_refused_where_nothing_is_added) {
     }
     EXPECT_LE(relative_error(got, all), 0.6) << name(function, Form::blocking);
   }
+}
+
+// All ranks begin at the end of the agreement, so what a late rank kept the others waiting is no time of MPI.
+TEST_F(AutoParted, a_rank_that_is_always_late_makes_mpi_no_slower) {
+  const auto is_ours = [](const ChoiceSummary& all) { return all.known.calls.limit.value == 0.07; };
+  constexpr double kLate = 0.03;
+  for (int i = 0; i < 12; ++i)
+    for (const Parted function : {Parted::bcast, Parted::reduce}) {
+      PartedCase c = case_of(function, 12000, false, 1, 0);
+      fill(c, i);
+      if (rank == size - 1) std::this_thread::sleep_for(std::chrono::duration<double>(kLate));
+      ASSERT_EQ(run(c, Form::blocking, comm, Info{{"mpiq_method", "auto(error=0.07)"}}), MPI_SUCCESS);
+    }
+  int seen = 0;
+  for (const ChoiceSummary& all : choice_summaries()) {
+    seen += is_ours(all);
+    if (is_ours(all)) {
+      EXPECT_LT(all.known.dense_s, kLate / 2) << name(all.known.calls.collective);
+      EXPECT_GT(all.known.dense_s, 0) << name(all.known.calls.collective);
+    }
+  }
+  EXPECT_EQ(seen, size > 1 ? 2 : 0);
 }
 
 TEST_F(AutoParted, requests_take_the_favourite_and_end_in_any_order) {

@@ -43,12 +43,14 @@ class World {
         network_(network),
         seed_(seed),
         agrees_anyway_(agrees_anyway),
-        times_(timed_rank(calls.collective)) {}
+        times_(calls.timed()) {}
 
   Chooser chooser;
   double noise = 0.05;                          // of a time: uniform within this share
   double disturbed_share = 0, disturbance = 0;  // of calls; of MPI's time, and what it takes beside
-  double judging = 1.5;                         // of MPI's time: what judging a result takes
+  std::uint64_t outlier = 0;  // the number of a call that takes so many of MPI's times beside
+  double outlier_s = 0;
+  double judging = 1.5;  // of MPI's time: what judging a result takes
   double first_run = 0;  // of MPI's time: what the first run of a candidate takes beside, as it gets memory
 
   // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
@@ -73,7 +75,6 @@ class World {
     return c.wire_bytes;
   };
 
-  bool is_rooted() const { return has_root(calls_.collective); }
   const CallClass& calls() const { return calls_; }
   const Network& network() const { return network_; }
   void set_network(const Network& network) {
@@ -158,20 +159,21 @@ class World {
     double reduction = true_s(done.reduced_by) * factor;
     if (disturbed_share > 0 && unit(next_random()) < disturbed_share)
       done.disturbed_s = disturbance * true_s(0);
+    if (chooser.totals().calls == outlier) done.disturbed_s += outlier_s * true_s(0);
     has_run_.resize(chooser.candidates().size());
     if (done.reduced_by != 0 && !has_run_[done.reduced_by]) reduction += first_run * true_s(0);
     has_run_[done.reduced_by] = true;
     reduction += done.disturbed_s;
     if (done.reduced_by != 0) {
       done.seconds = reduction + (choice.judged ? judging * true_s(0) * factor : 0);
-      times_.add_call(done.seconds - (is_rooted() ? agreement : 0));
+      times_.add_call(done.seconds, done.seconds - agreement);
       done.result_error = hidden_error * result_error(done.reduced_by);
       if (choice.judged) {
         if (heard_by != nullptr) (void)heard_by->judged(done.result_error);
         if (!chooser.judged(done.result_error)) done.result_error = 0;
       }
     } else {
-      if (agrees || !is_rooted()) times_.add_dense(reduction);
+      if (times_.counts(agrees, chooser.totals().calls)) times_.add_dense(reduction);
       done.seconds = reduction + (agrees ? agreement : 0);
     }
     if (agrees) times_.add_agreement(agreement * factor);
