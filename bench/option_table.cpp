@@ -336,7 +336,7 @@ std::vector<OptionRow> make_table() {
        "--layers=FILE",
        MQ_AT(layers_file),
        "layers",
-       "layer sizes from a CSV file, lines NAME,COUNT; likewise",
+       "layer sizes from a CSV file, lines NAME,COUNT, in place of the range",
        layers_json,
        {},
        false,

@@ -205,6 +205,7 @@ int main(int argc, char** argv) {
   if (!options.program.empty() && options.program[0] == "--")
     options.program.erase(options.program.begin());
   else if (!options.program.empty() && options.program[0][0] == '-')
-    return fail("unknown option " + options.program[0] + "; see mpiq-run --help");
+    return fail(options.program[0] + " is no option" + parser.like(options.program[0]) +
+                "; see mpiq-run --help");
   return run(options);
 }

@@ -145,14 +145,23 @@ void append_option(std::string& out, const std::string& left, const std::string&
   append_wrapped(out, help, kHelpColumn, kHelpColumn);
 }
 
+// ", but --methods is": the option that is most like a word which is none; "" if none is.
+std::string like_option(const std::string& word, const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* const each : app.get_options())
+    for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+  const std::string* const meant = meant_by(word, known);
+  return meant == nullptr ? "" : ", but " + *meant + " is";
+}
+
 // What is wrong with the words that nothing takes: with the first option among them, because what follows it
 // may be its value; else with the first of them, which may be meant as a command.
 std::string unexpected(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining();
   const auto option =
       std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
-  std::vector<std::string> known;
   if (option == words.end()) {
+    std::vector<std::string> known;
     for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
       known.push_back(command->get_name());
     const std::string* const meant = meant_by(words.front(), known);
@@ -162,10 +171,7 @@ std::string unexpected(const CLI::App& app) {
   for (const CLI::App* const command : app.get_subcommands())
     if (command->get_option_no_throw(name) != nullptr)
       return name + " is an option of " + command->get_name() + ", behind which it must stand";
-  for (const CLI::Option* const each : app.get_options())
-    for (const std::string& word : each->get_lnames()) known.push_back("--" + word);
-  const std::string* const meant = meant_by(name, known);
-  return name + " is no option" + (meant == nullptr ? "" : ", but " + *meant + " is");
+  return name + " is no option" + like_option(name, app);
 }
 
 }  // namespace
@@ -352,6 +358,7 @@ Status OptionParser::read() const {
 const std::string& OptionParser::name() const { return parts_->name; }
 bool OptionParser::was_given(const std::string& flag) const { return parts_->app->count(flag) > 0; }
 bool OptionParser::was_chosen() const { return parts_->app->parsed(); }
+std::string OptionParser::like(const std::string& word) const { return like_option(word, *parts_->app); }
 const std::vector<std::string>& OptionParser::rest() const { return parts_->rest; }
 void OptionParser::describe(std::string left, std::string help) {
   parts_->shown.push_back({parts_->group, "  " + std::move(left), std::move(help)});

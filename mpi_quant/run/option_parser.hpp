@@ -82,6 +82,8 @@ class OptionParser {
   Status read() const;
 
   const std::string& name() const;
+  // ", but --methods is" of "--method", which is no option; "" if no option is like the word.
+  std::string like(const std::string& word) const;
 
   // After parse(). was_given: on the command line or in a file. Of a command: whether it was chosen.
   bool was_given(const std::string& flag) const;

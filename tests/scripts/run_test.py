@@ -87,7 +87,7 @@ class Errors(unittest.TestCase):
         self.refused('cannot read "/tmp"', "--policy-file", "/tmp", PROGRAM)
         self.refused('no preload library "/none"', "--library", "/none", PROGRAM)
         self.refused("which program?", "--policy", ": onebit")
-        self.refused("unknown option --polcy", "--polcy", ": onebit", PROGRAM)
+        self.refused("mpiq-run: --polcy is no option, but --policy is; see mpiq-run --help", "--polcy", ": onebit", PROGRAM)
 
 
 class Table(unittest.TestCase):
