@@ -91,7 +91,7 @@ std::optional<std::string_view> parse_line(std::string_view line, KnownClass& ou
 }
 
 std::string complaint(std::string_view word, bool cannot_keep) {
-  constexpr std::size_t kMostShown = 40;
+  constexpr std::size_t kMostShown = 32;
   std::string shown(word.substr(0, kMostShown));
   for (char& c : shown)
     if (c < ' ' || c > '~') c = '?';  // of a file that is no text

@@ -113,15 +113,6 @@ std::size_t size_of_class(int size_class) {
   return size_class % 2 == 0 ? power : power + power / 2;
 }
 
-// Whether the longest part is at least twice as long as the mean. Equal on all ranks.
-bool has_uneven_parts(const Call& call) {
-  if (call.parted == nullptr || call.parted->ends.empty()) return false;
-  std::size_t longest = 0, begin = 0;
-  for (const std::size_t end : call.parted->ends)
-    longest = std::max(longest, end - std::exchange(begin, end));
-  return longest / 2 >= begin / call.parted->ends.size();
-}
-
 struct Choices;
 
 // What the communicators of this process have learnt: for reports, and for MPIQ_KNOWLEDGE_OUT.

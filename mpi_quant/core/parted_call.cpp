@@ -158,6 +158,14 @@ bool IntArrays::take(const Call& call) {
   return true;
 }
 
+bool has_uneven_parts(const Call& call) {
+  if (call.parted == nullptr || call.parted->ends.empty()) return false;
+  std::size_t longest = 0, begin = 0;
+  for (const std::size_t end : call.parted->ends)
+    longest = std::max(longest, end - std::exchange(begin, end));
+  return longest / 2 >= begin / call.parted->ends.size();
+}
+
 void keep_arrays(const Call& call, PartedCall& parted) {
   if (!parted.counts.is_uneven() || !parted.error.ok()) return;
   const int ranks = length_of_arrays(call);

@@ -91,6 +91,9 @@ Call bcast_call(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, 
 Call reduce_call(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                  int root, MPI_Comm comm, PartedCall& parted);
 
+// Whether the longest part is at least twice as long as the mean. Equal on all ranks.
+bool has_uneven_parts(const Call& call);
+
 // Makes copies of the caller's arrays for a call that goes on when the caller has got back. They are of type
 // int if they fit, for MPI of version 3. May throw std::bad_alloc.
 void keep_arrays(const Call& call, PartedCall& parted);
