@@ -206,9 +206,9 @@ std::optional<Vectors> vectors_of(const Call& call) {
     of.result = static_cast<const std::byte*>(call.recvbuf);
     of.result_range = call.output_range();
   }
-  // Only the root of a reduction may be in place, and only its recvbuf is looked at.
-  const bool is_root = call.collective == Collective::reduce && of.result_range.n > 0;
-  if (call.collective == Collective::reduce && !is_root && call.sendbuf == MPI_IN_PLACE) return {};
+  // Of a reduction only the root may be in place: MPI will refuse the call.
+  if (call.collective == Collective::reduce && of.result_range.n == 0 && call.sendbuf == MPI_IN_PLACE)
+    return {};
   for (const auto& [pointer, range] :
        {std::pair(of.input, of.input_range), std::pair(of.result, of.result_range)}) {
     if (range.n == 0) continue;
