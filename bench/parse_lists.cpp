@@ -28,16 +28,16 @@ Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
   return values;
 }
 
-constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}", kDirect = "mpi-direct",
-                           kNccl = "nccl";
+constexpr std::string_view kMpiAlgorithm = "mpi/", kAllDense = "mpi/*", kSide = "{side}",
+                           kDirect = "mpi-direct", kNccl = "nccl";
 constexpr char kAgain = '#';  // before the number of a method that is listed again
 
 MethodWord dense(const std::string& algorithm) {
-  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm};
+  return {fmt::format("{}{}", kMpiAlgorithm, algorithm), {}, algorithm};
 }
 
 Result<MethodWord> parse_dense(const std::string& word) {
-  const std::string name = word.substr(kDense.size());
+  const std::string name = word.substr(kMpiAlgorithm.size());
   const auto& known = mpi_algorithms();
   if (known.empty())
     return bad(fmt::format("'{}': this MPI library does not let its algorithm be chosen", word));
@@ -154,7 +154,7 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, MethodsFor 
     if (use != MethodsFor::lists && names_sparse_method(word))
       return bad(fmt::format("'{}' is a method for sparse vectors, see 'mpiq-bench sparse'", word));
     auto method = names_sparse_method(word)               ? parse_list_method(word)
-                  : word.starts_with(kDense)              ? parse_dense(word)
+                  : word.starts_with(kMpiAlgorithm)       ? parse_dense(word)
                   : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, ""})
                                                           : parse_plain(word, use);
     if (!method.ok()) return method.status();

@@ -19,10 +19,10 @@ namespace {
 using kernels::Element;
 using kernels::element_bytes;
 
-constexpr std::size_t kMost = std::size_t{1} << 58;  // elements
+constexpr std::size_t kMostFlushed = std::size_t{1} << 58;  // elements
 // How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
 // of messages below 2^31.
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kFlushPiece = std::size_t{1} << 20;
 
 struct Flush {
   std::byte* output = nullptr;  // in host memory: the caller's buffer, or `delivery`
@@ -57,12 +57,12 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   const std::optional<Reals> reals = reals_of(datatype, Types::derived);
   if (!reals) return bad_argument(std::string("datatype must be ") + kAcceptedTypes);
   f.element = reals->element;
-  if (static_cast<std::size_t>(count) > kMost / reals->each)
+  if (static_cast<std::size_t>(count) > kMostFlushed / reals->each)
     return bad_argument("count " + std::to_string(count) + " is more than 2^58 elements");
   f.count = static_cast<std::size_t>(count) * reals->each;
   MQ_TRY(prepare_output(f));
   const bool rounds = kernels::compute_element(f.element) != f.element;
-  if (rounds && !f.sums.reserve(std::min(f.count, kPiece) * sizeof(float)))
+  if (rounds && !f.sums.reserve(std::min(f.count, kFlushPiece) * sizeof(float)))
     return {Code::no_memory, "no memory to round the sum"};
   const Table table(comm);
   const bool held = table && table->find(key) != nullptr;
@@ -92,8 +92,8 @@ Status deliver(const Flush& f, MPI_Comm comm) {
   const Residuals::Entry& entry = *f.entry;
   const std::size_t residual_bytes = element_bytes(entry.residual_element());
   const kernels::ConvertOps* const half = kernels::convert(f.element, env()->isa);
-  for (std::size_t first = 0; first < f.count; first += kPiece) {
-    const std::size_t n = std::min(kPiece, f.count - first);
+  for (std::size_t first = 0; first < f.count; first += kFlushPiece) {
+    const std::size_t n = std::min(kFlushPiece, f.count - first);
     std::byte* const residual = entry.buffer.data() + first * residual_bytes;
     std::byte* const output = f.output + first * element_bytes(f.element);
     std::byte* const sums = half ? f.sums.data() : output;
