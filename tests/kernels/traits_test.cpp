@@ -205,7 +205,7 @@ TEST(Traits, the_pages_name_the_codecs_whose_blocks_have_no_room_beside_a_nan) {
     if (codec.marks_blocks) marking.insert(codec.name);
   EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "NaN and Inf. An element", "Elements that are too large."),
             marking);
-  EXPECT_EQ(named("README.md", "NaN and Inf come out", "Elements that are too large"), marking);
+  EXPECT_EQ(named("docs/design.md", "NaN and Inf come out", "Elements that are too large"), marking);
   EXPECT_EQ(named("docs/residuals.md", "Residuals stay finite.", "they become NaN too."), marking);
 }
 
@@ -222,7 +222,7 @@ TEST(Traits, the_pages_name_the_codecs_that_finite_elements_can_overflow) {
   EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "Elements that are too large.", "overflows counts"),
             expected);
   EXPECT_EQ(named("docs/methods.md", "Elements that are too large", "count them."), expected);
-  EXPECT_EQ(named("README.md", "Elements that are too large", "are counted."), expected);
+  EXPECT_EQ(named("docs/design.md", "Elements that are too large", "are counted."), expected);
 }
 
 }  // namespace
