@@ -51,7 +51,8 @@ std::string heading(const ClassAdvice& c) {
 std::string times(const ClassAdvice& c) {
   std::string text = "  ms a call: " + ms(c.min_s) + " on the fastest rank, " + ms(c.mean_s) +
                      " on average, " + ms(c.max_s) + " on the slowest\n";
-  if (c.max_s - c.min_s > kUneven * c.min_s)
+  // With a root some ranks leave early, although none is late.
+  if (!has_root(c.collective) && c.max_s - c.min_s > kUneven * c.min_s)
     text += "    compression cannot shorten the wait for late ranks: up to " + ms(c.max_s - c.min_s) +
             " ms of it (slowest - fastest)\n";
   return text;
@@ -89,7 +90,8 @@ std::string model_of_exact(const ClassAdvice& c) {
     text += "    MPI is faster here than its messages: ";
   else
     return text;
-  return text + (misses(*c.dense_s, c.min_s) ? "no speed-up is promised\n" : "speed-ups may be far less\n");
+  return text +
+         (misses(*c.dense_s, c.min_s) ? "the model promises no speed-up\n" : "speed-ups may be far less\n");
 }
 
 std::string table(const ClassAdvice& c) {
@@ -188,6 +190,15 @@ std::string why_none(std::span<const ClassAdvice> classes, double limit, const s
 
 std::string quoted_policy(const std::string& policy) { return "  MPIQ_POLICY='" + policy + "'\n"; }
 
+// What a rule for these collectives changes beside the error.
+std::string dangers_text(std::string_view policy) {
+  const bool casts = policy.find(name(Collective::bcast)) != std::string_view::npos;
+  if (!casts && policy.find(name(Collective::allgather)) == std::string_view::npos) return {};
+  return std::string(casts ? "  A compressed broadcast also changes the root's vector.\n" : "") +
+         "  In broadcasts and allgathers all ranks must give types of float or double, or some wait for ever\n"
+         "  (docs/preload.md).\n";
+}
+
 std::string policy_text(const Evidence& evidence, std::span<const ClassAdvice> classes) {
   const double limit = limit_of(evidence);
   const std::string words = limit_text(evidence), careful = policy_of(classes, limit, false);
@@ -197,6 +208,7 @@ std::string policy_text(const Evidence& evidence, std::span<const ClassAdvice> c
   else
     text +=
         "Policy to try (each result within an estimated error of " + words + "):\n" + quoted_policy(careful);
+  text += dangers_text(careful);
   if (const std::string automatic = auto_policy_of(classes, limit); !automatic.empty())
     text += "Or let the library choose while the program runs, MPI's calls included (docs/auto.md):\n" +
             quoted_policy(automatic);

@@ -310,7 +310,7 @@ bool conclude() {
 
 std::array<std::atomic<std::uint64_t>, kFeedbackOutcomes> noted{};  // calls of this rank
 
-// The ranks agree on what becomes of feedback, so those of rank 0 stand for all.
+// Of rank 0's calls. It takes some dozens of calls until a vector is recognised.
 bool warn_of_feedback() {
   int rank = 0;
   if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || rank != 0) return false;
@@ -318,8 +318,12 @@ bool warn_of_feedback() {
     Merged calls;
     for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) calls.sum.feedback[i] = noted[i];
     const Warning warning = feedback_warning(calls);
-    if (!warning.what.empty())
-      (void)std::fprintf(stderr, "mpi_quant: %s %s --report - says more\n", warning.what.c_str(),
+    constexpr std::uint64_t kLearning = 64;
+    const bool is_learning =
+        calls.feedback_calls(Fate::waiting) + calls.feedback_calls(Fate::fine) < kLearning &&
+        calls.feedback_calls(Fate::lost) == 0;
+    if (!warning.what.empty() && !is_learning)
+      (void)std::fprintf(stderr, "mpi_quant: %s %s Run with --report - to see more.\n", warning.what.c_str(),
                          warning.remedy.c_str());
   } catch (const std::bad_alloc&) {
     return false;  // then it is not said

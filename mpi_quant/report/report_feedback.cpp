@@ -58,7 +58,8 @@ Warning feedback_warning(const Merged& m) {
             std::string(memory ? "Allow more memory for residuals with MPIQ_RESIDUALS." : kStateKey)};
   }
   if (waiting > kMostWaiting * all)
-    return {says(waiting, Fate::waiting, "went without, identity not confirmed"), std::string(kStateKey)};
+    return {says(waiting, Fate::waiting, "ran without it, because the library did not recognise the vector"),
+            std::string(kStateKey)};
   return {};
 }
 

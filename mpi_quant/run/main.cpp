@@ -205,7 +205,8 @@ int main(int argc, char** argv) {
   if (!options.program.empty() && options.program[0] == "--")
     options.program.erase(options.program.begin());
   else if (!options.program.empty() && options.program[0][0] == '-')
-    return fail(options.program[0] + " is no option" + parser.like(options.program[0]) +
+    return fail(options.program[0] + " is no option" +
+                parser.like(options.program[0].substr(0, options.program[0].find('='))) +
                 "; see mpiq-run --help");
   return run(options);
 }

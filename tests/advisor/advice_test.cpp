@@ -208,7 +208,7 @@ TEST(Advice, nothing_is_promised_where_exact_sums_take_another_time_than_the_lin
     const bool believed = times > 2 && times < 3;
     EXPECT_EQ(!scene.policy(true).empty(), believed) << text;
     EXPECT_EQ(says(text, "MPIQ_POLICY="), believed) << text;
-    EXPECT_EQ(says(text, ": no speed-up is promised"), !believed) << text;
+    EXPECT_EQ(says(text, ": the model promises no speed-up"), !believed) << text;
     EXPECT_EQ(says(text, "off by more than a factor of 3.00"), !believed) << text;
     EXPECT_EQ(says(advice_json(scene.evidence()), "\"speedup\":null,\"doubt\":\"model\""), !believed);
   }

@@ -156,7 +156,7 @@ static void feedback(const char* how) {
 /* : onebit feedback=address: a buffer whose vectors have nothing in common. */
 static void strangers(void) {
   int step;
-  for (step = 0; step < 20; ++step) {
+  for (step = 0; step < 70; ++step) {
     fill(1);
     expect(world(), "not compressed");
   }

@@ -251,7 +251,7 @@ class Reports(unittest.TestCase):
 
     def test_without_a_report_a_line_says_that_feedback_does_not_work(self):
         """Under mpiq-run alone, on one rank, and only where calls went without."""
-        said = "mpi_quant: 100 % of the calls with feedback went without, identity not confirmed (unconfirmed). State a key"
+        said = "mpi_quant: 100 % of the calls with feedback ran without it, because the library did not recognise the vector (unconfirmed). State a key"
         strangers = ("--policy", ": onebit feedback=address", CONTROL, "strangers")
         self.assertEqual(run(*strangers).stderr.count(said), 1)
         self.assertIn("lost their residual", run(*strangers[:3], "feedback", "none", MPIQ_RESIDUALS="1K").stderr)

@@ -281,8 +281,9 @@ TEST(Warning, counts_the_elements_that_a_method_made_infinite) {
 TEST(Warning, is_given_where_most_calls_wait_for_their_identity) {
   EXPECT_EQ(warning_of(with_feedback(FeedbackOutcome::unconfirmed, 500)), "");
   const std::string warning = warning_of(with_feedback(FeedbackOutcome::unconfirmed, 501));
-  EXPECT_TRUE(contains(warning,
-                       "50 % of the calls with feedback went without, identity not confirmed (unconfirmed)."))
+  EXPECT_TRUE(contains(
+      warning,
+      "50 % of the calls with feedback ran without it, because the library did not recognise the vector (unconfirmed)."))
       << warning;
   EXPECT_TRUE(contains(warning, "State a key")) << warning;
 }

@@ -262,6 +262,8 @@ class Knowledge(WithPolicies):
             lines = self.rules(rows, "--knowledge", "--error", "0.02")
             self.assertEqual({text.split(" seconds=")[0].split(" ", 2)[2] for text in lines}, {"f32 @4 auto(error=0.02): bf16"})
             self.assertEqual({text.split()[0] for text in lines}, {collective})
+            _, out, _ = self.run_policy(self.file(rows), "--knowledge", "--error", "0.02")
+            self.assertIn(f"mpiq-run --policy '{collective} : auto(error=0.02)' ./app", out.splitlines()[0])
             adds = collective.startswith("reduce")
             self.assertEqual(bool(self.rules(rows, "--knowledge", "--error", "feedback")), adds, "auto(error=feedback) serves sums")
 

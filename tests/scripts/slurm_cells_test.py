@@ -87,7 +87,8 @@ class Cells(WithFakes):
 
     def test_the_reason_of_a_failure_is_what_this_life_of_the_log_says_first(self):
         job = ["bash", "-c", 'exec bash "$@" >>"$LOG" 2>&1', "x", os.path.join(SLURM, "job.sbatch"), self.run_folder]
-        for said, reason in (("mpiq-bench: warning: no counters\nmpiq-bench: the launch has 1\nsrun: error: n1: task 0: Exited", "mpiq-bench: the launch has 1"),
+        for said, reason in (("step 10 relative L2 error: 0.002\nsrun: error: task 0: Exited", "srun: error: task 0: Exited"),
+                             ("mpiq-bench: warning: no counters\nmpiq-bench: the launch has 1\nsrun: error: n1: task 0: Exited", "mpiq-bench: the launch has 1"),
                              ("# rel_err: of errors\n[n1:7] PMIX ERROR: UNREACHABLE in file", "[n1:7] PMIX ERROR: UNREACHABLE in file"),
                              ("Fatal error in internal_Init: Other MPI error", "Fatal error in internal_Init: Other MPI error"),
                              ("error: " + "x" * 500, "error: " + "x" * 293)):

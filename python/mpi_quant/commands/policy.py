@@ -56,12 +56,14 @@ def parse(arguments):
     return options
 
 
-def use_line(options):
+def use_line(options, groups):
     """How the file is used."""
     file = shlex.quote(options.out) if options.out not in (None, "-") else "THIS_FILE"
     if options.knowledge:
-        words = " feedback=address" if options.error == rules.FEEDBACK else ""
-        return f"# Use: MPIQ_KNOWLEDGE={file} mpiexec -n N mpiq-run --policy ': {rules.asked_of(options.error)}{words}' ./app"
+        words = rules.asked_of(options.error) + (" feedback=address" if options.error == rules.FEEDBACK else "")
+        served = dict.fromkeys(g.collective for g in groups if rules.has_knowledge(g, options.error)) or [""]
+        policy = "; ".join(f"{collective}: {words}" for collective in served)
+        return f"# Use: MPIQ_KNOWLEDGE={file} mpiexec -n N mpiq-run --policy '{policy}' ./app"
     return f"# Use: mpiexec -n N mpiq-run --policy-file {file} ./app"
 
 
@@ -70,7 +72,7 @@ def lines_of(options):
     if options.mpi:
         return mpi_settings.lines(mpi_settings.read(options.files, options.where, options.ranks), options.where)
     groups, results = rules.read(options.files, options.where, options.error, options.simulated, options.ranks)
-    return [use_line(options), *(rules.knowledge_lines if options.knowledge else rules.policy_lines)(groups, results, options.where, options.error)]
+    return [use_line(options, groups), *(rules.knowledge_lines if options.knowledge else rules.policy_lines)(groups, results, options.where, options.error)]
 
 
 def main(arguments):

@@ -313,14 +313,19 @@ def asked_of(limit):
     return "auto" if limit == 0 else f"auto(error={limit})"
 
 
+def has_knowledge(group, limit):
+    """Whether `auto` takes this limit for the collective: auto(error=feedback) serves sums."""
+    return limit != FEEDBACK or group.collective.strip() not in WITHOUT_FEEDBACK
+
+
 def knowledge_lines(groups, results, where, limit):
     """The text of a file for MPIQ_KNOWLEDGE. A line with mpi says that MPI's own reduction was the fastest."""
     asked = asked_of(limit)
     yield from head(results, where, limit)
     yield f"# For calls with {asked}. A size that has no line takes the nearest one, up to a factor of four away."
     for group in groups:
-        if limit == FEEDBACK and group.collective.strip() in WITHOUT_FEEDBACK:
-            continue  # auto(error=feedback) serves sums
+        if not has_knowledge(group, limit):
+            continue
         yield ""
         yield group_words(group)
         dense = group.points[reader.dense(group.points)]
