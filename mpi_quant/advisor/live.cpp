@@ -38,8 +38,8 @@ struct Sample {
   std::uint64_t element = 0;
 };
 
-// Of the sampled classes of a collective whose calls are made by all ranks of the program, the one with the
-// most time. Larger vectors than kLargest are left out, because measuring them would take long.
+// The class that took the most time, of those that were sampled and whose calls all ranks of the program
+// make. Larger vectors than kLargest are left out, because measuring them would take long.
 const ClassAdvice* representative(std::span<const ClassAdvice> classes, Collective collective, int ranks) {
   constexpr double kLargest = 64 << 20;
   for (const ClassAdvice& c : classes)
@@ -194,8 +194,8 @@ Status validate(std::span<const ClassAdvice> classes, Collective collective, int
   return {};
 }
 
-// What this rank has of the vector, for the advisor; none if it cannot look at it. It reads values with the
-// processor, and times codecs on the processor, so it ignores vectors on a GPU.
+// The part of the vector that this rank has, for the advisor. None if the advisor cannot look at it: it reads
+// values and times codecs with the processor, so it ignores vectors on a GPU.
 std::optional<Vectors> vectors_of(const Call& call) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   if (!element || (call.parted != nullptr && call.parted->is_unusual)) return {};
@@ -206,7 +206,7 @@ std::optional<Vectors> vectors_of(const Call& call) {
     of.result = static_cast<const std::byte*>(call.recvbuf);
     of.result_range = call.output_range();
   }
-  // Of a reduction only the root may be in place: MPI will refuse the call.
+  // Only the root of a reduction may be in place. MPI will refuse this call.
   if (call.collective == Collective::reduce && of.result_range.n == 0 && call.sendbuf == MPI_IN_PLACE)
     return {};
   for (const auto& [pointer, range] :

@@ -3,9 +3,9 @@
 // is the shortest and its rate the greatest. 0: not known.
 //
 // Collectives with a root, or with parts of very different lengths, are different: some ranks only send, and
-// leave before the others have what they need. There the time of the slowest rank counts, and of blocking
-// calls only those that begin with an agreement, from its end on: then all ranks begin together, and the
-// slowest time is that of the call.
+// leave before the others have what they need. There the time of the slowest rank counts. Only blocking calls
+// with an agreement are timed there, from its end on. All ranks begin together then, so the slowest time is
+// what the call takes.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,8 @@ enum class TimedRank : std::uint8_t { fastest, slowest };
 constexpr TimedRank timed_rank(Collective collective, bool has_uneven_parts) {
   return has_root(collective) || has_uneven_parts ? TimedRank::slowest : TimedRank::fastest;
 }
-// A time as ranks bring it, so that the greatest number is that of the rank that counts; and back.
+// Makes the number that a rank brings of a time. The greatest number of all ranks is then the time of the
+// rank that counts. seconds_of() turns it into a time again.
 inline float brought(double seconds, TimedRank timed) {
   if (!(seconds > 0)) return 0;
   return static_cast<float>(timed == TimedRank::fastest ? 1 / seconds : seconds);

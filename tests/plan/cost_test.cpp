@@ -96,13 +96,18 @@ TEST(Cost, seconds_are_the_sum_of_amounts_times_prices) {
       }
 }
 
-TEST(Cost, two_ranks_cost_what_a_hand_finds) {
+Prices prices_by_hand() {
   Prices prices;
   prices[Term::latency] = 3e-6;
   prices[Term::overhead] = 1e-6;
   prices[Term::byte] = 2e-9;
   prices[Term::encode] = 1e-10;
   prices[Term::decode] = 2e-10;
+  return prices;
+}
+
+TEST(Cost, two_ranks_cost_what_a_hand_finds) {
+  const Prices prices = prices_by_hand();
   const double agreed = 5e-6 + 192 * 2e-9;
   // One segment: encode, send, and decode the other's vector after the own one, which is decoded on the way.
   for (const double n : {1000.0, 60000.0}) {
@@ -136,12 +141,7 @@ TEST(Cost, a_dense_sum_takes_its_best_algorithm) {
 }
 
 TEST(Cost, other_collectives_take_what_their_plans_send) {
-  Prices prices;
-  prices[Term::latency] = 3e-6;
-  prices[Term::overhead] = 1e-6;
-  prices[Term::byte] = 2e-9;
-  prices[Term::encode] = 1e-10;
-  prices[Term::decode] = 2e-10;
+  const Prices prices = prices_by_hand();
   constexpr std::size_t kCount = 6000;
   constexpr double n = kCount, wire = 1, header = 32, half = n / 2;
   const auto seconds = [&](Collective collective, int ranks) {
