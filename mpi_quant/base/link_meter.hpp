@@ -19,7 +19,7 @@
 namespace mq {
 
 inline constexpr int kLinkBurst = 16;  // messages each way, enough to see overheads beside a latency
-// Of one message. 256 KiB is about a chunk of an allreduce; longer messages leave the caches.
+// Of one message. 256 KiB is a chunk of an allreduce as bf16; longer messages leave the caches.
 inline constexpr std::array<std::size_t, 3> kLinkBytes{64, std::size_t{16} << 10, std::size_t{256} << 10};
 inline constexpr std::size_t kLinkMemory = 2 * kLinkBytes.back() + 4 * sizeof(double);
 

@@ -177,7 +177,7 @@ inline Layout layout_of(const Reduction& reduction) {
     return Layout(reduction.vector_ends, reduction.plan->chunks, reduction.codec->block(reduction.params),
                   value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
   return Layout(reduction.count, reduction.plan->chunks, reduction.codec->block(reduction.params),
-                value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
+                value_bytes(reduction, 1), reduction.codec->whole(reduction.params), reduction.plan->rooted);
 }
 inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout) {
   return std::min(static_cast<std::size_t>(reduction.pipelines), layout.segments());

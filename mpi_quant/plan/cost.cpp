@@ -142,7 +142,7 @@ Cost of_all_segments(const Layout& layout, const Cost& first, const Cost& work, 
 }
 
 Layout layout_of(const Plan& plan, const CallShape& call) {
-  return {call.count, plan.chunks, call.block, call.element_bytes, call.whole};
+  return {call.count, plan.chunks, call.block, call.element_bytes, call.whole, plan.rooted};
 }
 
 // What ranks between the leaves and the root of a reduction do beside the two ends of its longest chain, for

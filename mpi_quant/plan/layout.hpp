@@ -12,15 +12,16 @@
 
 namespace mq {
 
-// A chunk should fit into the L2 cache while it is worked on: input, residual and output of 64 Ki floats are
-// 768 KiB. A vector that is cut into many chunks has longer ones, up to twice as long. They need fewer
-// messages, and fewer launches of kernels on a GPU, while the scratch memory of the segments in flight stays
-// a small part of the vector. Chunks of 1 MiB save another 5 % over shared memory, but cost a fifth over
-// 1 Gbit/s (onebit, 64 MiB, 2 ranks).
-inline constexpr std::size_t kChunkBytes = std::size_t{256} << 10, kLongChunkBytes = 2 * kChunkBytes,
-                             kManySegments = 64;
-constexpr std::size_t chunk_bytes(std::size_t count, std::size_t chunks, std::size_t element_bytes) {
-  return std::clamp(count / (chunks * kManySegments) * element_bytes, kChunkBytes, kLongChunkBytes);
+// How long a chunk is at most. Each chunk is a message of its own and a codec call of its own, so chunks
+// should be long; encoding, sending and decoding of segments overlap, so segments should be many. Chunks of
+// 512 KiB are longer than what fits into most L2 caches, and still faster than those of 256 KiB
+// (results/2026-11-29-chunks). Chunks of 1 MiB cost onebit a fifth over 1 Gbit/s.
+inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
+// Where all ranks wait for what comes from a root or goes to it, a segment passes from rank to rank, and more
+// of them matter most. So chunks are shorter until there are so many segments.
+inline constexpr std::size_t kRootedChunkBytes = std::size_t{256} << 10, kManySegments = 64;
+constexpr std::size_t rooted_chunk_bytes(std::size_t count, std::size_t chunks, std::size_t element_bytes) {
+  return std::clamp(count / (chunks * kManySegments) * element_bytes, kRootedChunkBytes, kChunkBytes);
 }
 
 struct Range {
@@ -30,11 +31,13 @@ struct Range {
 class Layout {
  public:
   // Cuts count elements for a plan of `chunks` chunks. `block` is the codec's, and element_bytes > 0. With
-  // `whole` there is one segment, however long its chunks become (kernels::Codec::whole).
-  Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes, bool whole = false)
+  // `whole` there is one segment, however long its chunks become (kernels::Codec::whole). rooted: of
+  // a collective with a root.
+  Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes, bool whole = false,
+         bool rooted = false)
       : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
-    const std::size_t chunk_blocks =
-        std::max<std::size_t>(1, chunk_bytes(count, chunks_, element_bytes) / element_bytes / block);
+    const std::size_t chunk_blocks = blocks_of_chunk(
+        block, element_bytes, rooted ? rooted_chunk_bytes(count, chunks_, element_bytes) : kChunkBytes);
     blocks_ = parts_of(count, block);
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks * chunks_));
   }
@@ -43,8 +46,7 @@ class Layout {
   Layout(std::span<const std::size_t> ends, std::size_t block, std::size_t element_bytes, bool whole = false)
       : count_(ends.back()), chunks_(ends.size()), block_(block), ends_(ends) {
     for (std::size_t p = 0; p < chunks_; ++p) longest_ = std::max(longest_, part(p).n);
-    const std::size_t chunk_blocks =
-        std::max<std::size_t>(1, chunk_bytes(longest_, 1, element_bytes) / element_bytes / block);
+    const std::size_t chunk_blocks = blocks_of_chunk(block, element_bytes);
     blocks_ = parts_of(longest_, block);
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks));
   }
@@ -54,8 +56,7 @@ class Layout {
   Layout(std::span<const std::size_t> ends, int chunks, std::size_t block, std::size_t element_bytes,
          bool whole)
       : count_(ends.back()), chunks_(static_cast<std::size_t>(chunks)), block_(block), vectors_(ends) {
-    const std::size_t chunk_blocks =
-        std::max<std::size_t>(1, chunk_bytes(count_, chunks_, element_bytes) / element_bytes / block);
+    const std::size_t chunk_blocks = blocks_of_chunk(block, element_bytes);
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(count_, chunk_blocks * block * chunks_));
   }
   std::size_t segments() const { return segments_; }
@@ -124,6 +125,11 @@ class Layout {
   }
 
  private:
+  // How many blocks a chunk has at most.
+  static std::size_t blocks_of_chunk(std::size_t block, std::size_t element_bytes,
+                                     std::size_t chunk_bytes = kChunkBytes) {
+    return std::max<std::size_t>(1, chunk_bytes / element_bytes / block);
+  }
   // How many parts of length `size` cover `whole`.
   static std::size_t parts_of(std::size_t whole, std::size_t size) {
     return whole / size + (whole % size != 0);

@@ -56,6 +56,7 @@ struct Plan {
   int chunks = 0, slots = 0, rounds = 0;
   std::vector<Step> steps;
   bool has_result = true;  // false: what this rank adds up is for others, and its output is not touched
+  bool rooted = false;     // of a collective with a root
   bool operator==(const Plan&) const = default;
 
   // Makers of plans append steps by these.

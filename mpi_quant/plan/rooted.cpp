@@ -31,7 +31,7 @@ int log2_of(unsigned bit) { return std::countr_zero(bit); }
 // first. All ranks decode it, the root as well. log2 P rounds; the root sends log2 P w. One slot.
 Plan make_bcast_tree(const Ranks& ranks) {
   const Tree tree(ranks);
-  Plan plan{.chunks = 1, .slots = 1, .rounds = tree.rounds(), .steps = {}};
+  Plan plan{.chunks = 1, .slots = 1, .rounds = tree.rounds(), .steps = {}, .rooted = true};
   const auto round = [&](unsigned bit) { return plan.rounds - 1 - log2_of(bit); };
   if (tree.v == 0)
     plan.encode(0, 0, StepFeedback::carry, 0);
@@ -48,7 +48,7 @@ Plan make_bcast_tree(const Ranks& ranks) {
 // (P-2)/(P-1) w in P-2 messages. P-1 slots: slot c holds the wire of chunk c.
 Plan make_bcast_spread(const Ranks& ranks) {
   const int others = ranks.size - 1, own = places_behind_root(ranks) - 1;
-  Plan plan{.chunks = others, .slots = others, .rounds = 2, .steps = {}};
+  Plan plan{.chunks = others, .slots = others, .rounds = 2, .steps = {}, .rooted = true};
   const auto rank_of = [&](int chunk) { return behind_root(ranks, chunk + 1); };
   if (own < 0) {
     for (int c = 0; c < others; ++c) {
@@ -81,7 +81,8 @@ Plan make_reduce_tree(const Ranks& ranks) {
             .slots = children + (!is_root || rounds_own),
             .rounds = tree.rounds(),
             .steps = {},
-            .has_result = is_root};
+            .has_result = is_root,
+            .rooted = true};
   for (int k = 0; k < children; ++k) plan.receive(k, behind_root(ranks, tree.child(1U << k)), k);
   if (rounds_own) round_own(plan, ranks.rank, 0, children, !ranks.encodes_own);
   for (int k = 0; k < children; ++k) plan.decode_add(0, k, behind_root(ranks, tree.child(1U << k)));
@@ -106,7 +107,8 @@ Plan make_reduce_owners(const Ranks& ranks) {
             .slots = is_root ? others + rounds_own : 2 * others - 1,
             .rounds = 2,
             .steps = {},
-            .has_result = is_root};
+            .has_result = is_root,
+            .rooted = true};
   const auto rank_of = [&](int chunk) { return behind_root(ranks, chunk + 1); };
   if (is_root) {
     for (int c = 0; c < others; ++c) plan.receive(c, rank_of(c), 1);

@@ -99,7 +99,7 @@ TEST_F(DeviceExecute, in_place_without_feedback_and_with_messages_that_arrive_in
 TEST_F(DeviceExecute, many_segments_in_flight) {
   for_each_device_scene({2, 3}, [](Scene scene, int turn) {
     if (turn % 7 != 0) return;
-    const std::size_t n = 4 * kChunkBytes / 4 * static_cast<std::size_t>(scene.ranks) + 1234;
+    const std::size_t n = 2 * kChunkBytes / 4 * static_cast<std::size_t>(scene.ranks) + 1234;
     DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
     s.scene.short_blocks = false;
     s.rendezvous = true;
@@ -262,7 +262,7 @@ TEST_F(DeviceExecute, ranks_with_different_numbers_of_segments_in_flight) {
     s.scene.pipelines = 1;
     s.kinds = [](int rank) { return Kinds{rank != 1, rank != 1}; };
     const auto chunks = static_cast<std::size_t>(plan.make({0, 3, 1}).chunks);
-    expect_same<float>(s, kChunkBytes / sizeof(float) * chunks * 11 + 99, "host and devices");
+    expect_same<float>(s, kChunkBytes / sizeof(float) * chunks * 9 + 99, "host and devices");
   }
 }
 
@@ -305,7 +305,7 @@ TEST_F(DeviceExecute, nothing_is_sent_out_of_the_memory_of_a_gpu_that_has_failed
     scene.short_blocks = false;
     scene.per_node = scene.ranks == 4 ? 2 : 1;
     const auto chunks = static_cast<std::size_t>(plan.make({0, scene.ranks, scene.per_node}).chunks);
-    const std::size_t n = kChunkBytes / sizeof(float) * chunks * 3 + 99;
+    const std::size_t n = kChunkBytes / sizeof(float) * chunks * 2 + 99;
     const auto x = inputs<float>(scene.ranks, n);
     const Outcome<float> expected = run(scene, x, zeros<float>(scene.ranks, n));
     for (const int fail_at : {40, 70, 100, 130}) {

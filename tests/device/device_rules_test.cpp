@@ -108,7 +108,7 @@ TEST_F(DeviceRules, many_segments_in_flight_and_messages_in_any_order) {
     s.scene.in_place = turn % 2 == 0;
     s.rendezvous = true;
     s.scene.delay_seed = static_cast<std::uint64_t>(turn) + 1;
-    expect_same<float>(s, 2 * kChunkBytes / 4 * 2 + 1234, "segments");
+    expect_same<float>(s, kChunkBytes / 4 * 2 + 1234, "segments");
   });
 }
 

@@ -82,7 +82,7 @@ TEST(Bcast, messages_are_as_many_and_as_long_as_the_plan_says) {
     for (std::size_t r = 0; r < p; ++r) {
       messages += got.tally[r].messages_sent;
       const Layout layout(n, is_spread ? scene.ranks - 1 : 1, scene.codec->block(scene.params()), 4,
-                          scene.codec->whole(scene.params()));
+                          scene.codec->whole(scene.params()), true);
       const std::size_t frame =
           sizeof(FrameHeader) +
           scene.codec->wire_bound(layout.max_chunk(), kernels::Element::f32, scene.params());
@@ -95,7 +95,7 @@ TEST(Bcast, messages_are_as_many_and_as_long_as_the_plan_says) {
 TEST(Bcast, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs())
     for (const std::uint64_t bytes : kShortAndLong) {
-      constexpr std::size_t kN = 3 * kChunkBytes / 4 + 77;
+      constexpr std::size_t kN = 3 * kRootedChunkBytes / 4 + 77;
       Scene scene = rooted(Collective::bcast, codec, 3, 1, bytes);
       const Vectors<float> x = inputs<float>(3, kN);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, kN));

@@ -65,7 +65,7 @@ TEST(Execute, bits_do_not_depend_on_pipelines_and_threads) {
       const PlanRow& plan = plans()[p];
       Scene scene{&codec, &plan, 3};
       scene.per_node = node_sizes(plan, 3)[0];
-      const std::size_t n = 9 * kChunkBytes / 4 + 77;
+      const std::size_t n = 5 * kChunkBytes / 4 + 77;
       const auto x = inputs<float>(3, n);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
       scene.pipelines = kWays[(c + p) % kWays.size()][0];
@@ -137,7 +137,7 @@ TEST(Execute, many_segments_in_flight_with_delays_are_reduced_once_each) {
       const Codec& codec = kernels::codecs()[c];
       const PlanRow& plan = plans()[p];
       const int ranks = (c / 2 + p) % 2 == 0 ? 2 : 4;
-      const std::size_t n = 6 * kChunkBytes / 4 * static_cast<std::size_t>(ranks) + 1234;
+      const std::size_t n = 4 * kChunkBytes / 4 * static_cast<std::size_t>(ranks) + 1234;
       Scene scene{&codec, &plan, ranks};
       scene.per_node = node_sizes(plan, ranks)[0];
       scene.delay_seed = 5;

@@ -100,7 +100,7 @@ TEST(Allgather, in_place_and_out_of_place_agree_and_messages_keep_their_bounds) 
 
 TEST(Allgather, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs()) {
-    const std::size_t n = 3 * kChunkBytes / 4 + 77;
+    const std::size_t n = 2 * kChunkBytes / 4 + 77;
     Scene scene = gather_of(scene_of(codec, {n, 0, n / 2 + 5}));
     const Vectors<float> x = parts<float>(scene);
     const Outcome<float> expected = run(scene, x, no_residuals(x));

@@ -89,7 +89,7 @@ TEST(ReduceScatter, the_owner_encodes_nothing_of_its_own) {
 
 TEST(ReduceScatter, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs()) {
-    const std::size_t n = 3 * kChunkBytes / 4 + 77;
+    const std::size_t n = 2 * kChunkBytes / 4 + 77;
     Scene scene = scene_of(codec, {n, 0, n / 2 + 5});
     const std::size_t all = scene.ends.back();
     const auto x = inputs<float>(3, all);

@@ -100,7 +100,7 @@ TEST(Reduce, each_rank_but_the_root_sends_one_vector_in_as_many_messages_as_the_
 TEST(Reduce, bits_do_not_depend_on_segments_in_flight_threads_and_delays) {
   for (const Codec& codec : kernels::codecs())
     for (const std::uint64_t bytes : kShortAndLong) {
-      constexpr std::size_t kN = 3 * kChunkBytes / 4 + 77;
+      constexpr std::size_t kN = 3 * kRootedChunkBytes / 4 + 77;
       Scene scene = rooted(Collective::reduce, codec, 3, 1, bytes);
       const Vectors<float> x = inputs<float>(3, kN);
       const std::string where = scene.describe(kN);

@@ -53,7 +53,7 @@ TEST(SeveralVectors, bits_do_not_depend_on_places_segments_in_flight_threads_and
     const PlanRow& plan = plans()[number++ % plans().size()];
     Scene scene{&codec, &plan, 3};
     scene.per_node = node_sizes(plan, 3)[0];
-    const std::size_t n = 5 * kChunkBytes / 4 + 77;
+    const std::size_t n = 3 * kChunkBytes / 4 + 77;
     scene.vector_ends = {n / 3, n / 3 + 11, n - 4, n};
     const auto x = inputs<float>(3, n);
     const Outcome<float> expected = run(scene, x, zeros<float>(3, n));

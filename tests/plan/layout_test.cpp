@@ -32,9 +32,7 @@ void expect_partition(std::size_t count, int chunks, std::size_t block, std::siz
     }
   ASSERT_EQ(next, count) << "chunks " << chunks << " block " << block;
   ASSERT_LE(longest, layout.max_chunk()) << "count " << count << " chunks " << chunks << " block " << block;
-  ASSERT_LE(
-      longest,
-      std::max(chunk_bytes(count, static_cast<std::size_t>(chunks), element_bytes) / element_bytes, block))
+  ASSERT_LE(longest, std::max(kChunkBytes / element_bytes, block))
       << "count " << count << " chunks " << chunks;
 }
 
@@ -52,19 +50,20 @@ TEST(Layout, every_element_is_in_exactly_one_chunk_of_whole_blocks) {
         }
 }
 
-TEST(Layout, chunks_are_longer_where_many_segments_are_left) {
+TEST(Layout, with_a_root_chunks_are_shorter_until_segments_are_many) {
   for (const std::size_t chunks : {1, 2, 3, 64})
     for (std::size_t count = 1, shorter = 0; count < std::size_t{1} << 34; count += count / 3 + 1) {
-      const Layout layout(count, static_cast<int>(chunks), 2048, 4);
-      const std::size_t bytes = chunk_bytes(count, chunks, 4);
-      EXPECT_GE(bytes, std::max(kChunkBytes, shorter));
-      EXPECT_LE(bytes, kLongChunkBytes);
-      if (bytes > kChunkBytes) {
+      const Layout layout(count, static_cast<int>(chunks), 2048, 4, false, true);
+      const std::size_t bytes = rooted_chunk_bytes(count, chunks, 4);
+      EXPECT_GE(bytes, std::max(kRootedChunkBytes, shorter));
+      EXPECT_LE(bytes, kChunkBytes);
+      EXPECT_LE(layout.max_chunk() * 4, bytes);
+      if (bytes > kRootedChunkBytes) {
         EXPECT_GE(layout.segments(), kManySegments) << count;
       }
       shorter = bytes;
     }
-  EXPECT_EQ(chunk_bytes(std::size_t{1} << 24, 2, 4), kLongChunkBytes);
+  EXPECT_EQ(rooted_chunk_bytes(std::size_t{1} << 24, 2, 4), kChunkBytes);
 }
 
 TEST(Layout, chunks_are_as_equal_as_blocks_allow) {
@@ -189,7 +188,7 @@ TEST(Layout, vectors_beyond_the_memory_of_any_machine_are_cut_without_overflow) 
     const Layout layout(ends, chunks, 2048, 4, false);
     const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
     EXPECT_EQ(last.begin + last.n, ends.back());
-    EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4 + 2048);
+    EXPECT_LE(layout.max_chunk(), kChunkBytes / 4 + 2048);
     std::vector<std::size_t> of_each;
     layout.for_each_shared_chunk([&](Range chunk) {
       EXPECT_LE(chunk.n, layout.max_chunk());
@@ -215,7 +214,7 @@ TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
       }
       const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
       EXPECT_EQ(last.begin + last.n, count);
-      EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4);
+      EXPECT_LE(layout.max_chunk(), kChunkBytes / 4);
     }
 }
 
@@ -235,7 +234,7 @@ void expect_parts(const std::vector<std::size_t>& counts, std::size_t block, std
       ASSERT_EQ(range.begin, next) << "part " << p << " block " << block;
       ASSERT_TRUE((range.begin - layout.part(p).begin) % block == 0 || range.n == 0);
       ASSERT_LE(range.n, layout.max_chunk());
-      ASSERT_LE(range.n * element_bytes, std::max(kLongChunkBytes, block * element_bytes));
+      ASSERT_LE(range.n * element_bytes, std::max(kChunkBytes, block * element_bytes));
       next += range.n;
       const std::size_t index = layout.index(s, p);
       ASSERT_EQ(index % block, 0u);
