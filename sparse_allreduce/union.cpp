@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "sparse_allreduce/union_call.hpp"
 #include "sparse_allreduce/union_model.hpp"
 #include "sparse_allreduce/union_result.hpp"
 
@@ -125,7 +126,8 @@ struct Model {
 
   double allgather() const {
     const double room = entries(p);
-    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte +
+    const bool is_short = short_stream_room(shape.entry, shape.most_entries, shape.ranks) > 0;
+    return steps * (is_short ? 1 : 2) * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte +
            k * (encode_s + (p - 1) * decode_s) + merge_of(p, k, room) + spread_s();
   }
   double split() const {

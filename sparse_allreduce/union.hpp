@@ -16,7 +16,8 @@
 // Sums are left folds in the order of the ranks, with two exceptions: recursive_doubling sums in a tree over
 // the ranks; dense sums in the MPI library's order.
 //
-// Every stream is a Header, then a payload of the length that the header announces. A rank always sends both;
+// Every stream is a Header, then a payload of the length that the header announces: two messages, or, where
+// an allgather knows that all streams are short, one (short_stream_room). A rank always sends both;
 // after a local error the payload is empty. So no rank waits for a rank with an error. A rank that depends on
 // it sees the announced error or the wrong length. A damaged header is detected, and no rank waits because of
 // it either.

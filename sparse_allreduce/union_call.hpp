@@ -25,6 +25,17 @@ inline Status check_message(std::uint64_t bytes) {
   });
 }
 
+// Where the streams of all ranks are short, an allgather needs one message a step: a header with its payload
+// behind it. So it has room for all of them, and for each as long as the longest list may need. This is the
+// room of a stream; 0: they are not short. Equal on all ranks.
+inline constexpr std::size_t kShortStreams = std::size_t{256} << 10;
+inline std::size_t short_stream_room(const Entry& entry, std::uint64_t most_entries, int ranks) {
+  const std::size_t each = kShortStreams / static_cast<std::size_t>(ranks);
+  if (most_entries > each / entry.bytes()) return 0;  // and so nothing below overflows
+  const std::size_t room = sizeof(Header) + frame_room(entry, static_cast<std::size_t>(most_entries));
+  return room <= each ? room : 0;
+}
+
 // Steps of the schedule; the values of Header::step.
 inline constexpr std::uint32_t kStepParts = 1, kStepGather = 2, kStepPresence = 3, kStepDoubling = 16;
 
@@ -197,6 +208,7 @@ class UnionCall {
       keep_error(exchange_.send(to, job.first_tag, std::as_bytes(headers.first(n))));
       keep_error(
           exchange_.receive(from, job.first_tag, std::as_writable_bytes(headers.subspan(distance, n))));
+      return wait();
     }));
     std::span<std::size_t> offsets;
     std::span<std::byte> all;
@@ -220,6 +232,7 @@ class UnionCall {
       send(to, whole ? streams : std::span<const std::byte>{});
       receive(from, whole ? all.subspan(offsets[distance], offsets[distance + n] - offsets[distance])
                           : std::span<std::byte>{});
+      return wait();
     }));
     if (local_error.ok()) {
       frames[static_cast<std::size_t>(rank)] = {&headers[0], payload};
@@ -230,18 +243,84 @@ class UnionCall {
     return {};
   }
 
-  // Calls post(to, from, distance, n) in each step of a dissemination, and completes what it posted.
-  template <class Post>
-  Status disseminate(const Post& post) {
+  // The same for streams of which each has room in `room` bytes, its header included: each step is one
+  // message. Streams lie one behind the other. A rank that cannot read them passes none of them on, and sends
+  // empty messages, which are an error of those who receive them.
+  template <class Check>
+  Status allgather_short(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
+                         std::size_t room, const Check& check_as) {
     const auto p = static_cast<std::size_t>(ranks);
-    for (std::size_t distance = 1; distance < p; distance *= 2) {
-      post(rank_after(p - distance), rank_after(distance), distance, std::min(distance, p - distance));
-      MQ_TRY(wait());
+    const std::span<Header> headers = take_headers(p);
+    std::span<std::size_t> ends;  // of the first i streams
+    std::span<std::byte> all;
+    attempt([&]() -> Status {
+      ends = memory.take<std::size_t>(p + 1);
+      all = memory.take<std::byte>(p * room);
+      return {};
+    });
+    if (!local_error.ok()) announce(own);
+    headers[0] = own;
+    std::span<const std::byte> out = std::as_bytes(headers.first(1));
+    bool readable = !all.empty();
+    if (readable) {
+      ends[0] = 0;
+      ends[1] = sizeof(Header) + own.payload_bytes;
+      std::memcpy(all.data(), &own, sizeof(Header));
+      if (own.payload_bytes > 0) std::memcpy(&all[sizeof(Header)], payload.data(), own.payload_bytes);
     }
+    MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) -> Status {
+      if (readable) out = all.first(ends[n]);
+      send(to, out);
+      const std::span<std::byte> in =
+          readable ? all.subspan(ends[distance], n * room) : std::span<std::byte>{};
+      std::size_t length = 0;
+      keep_error(exchange_.receive(from, job.first_tag + 1, in, &length));
+      MQ_TRY(wait());
+      readable = readable && length <= in.size() &&
+                 read_streams(in.first(length), headers.subspan(distance, n), ends.subspan(distance, n + 1));
+      out = {};
+      if (!readable)
+        note(status_of(Code::bad_frame,
+                       [&] { return "rank " + std::to_string(from) + " sent malformed streams"; }));
+      return {};
+    }));
+    for (std::size_t i = 0; i < p; ++i)
+      attempt([&]() -> Status {
+        const int r = rank_after(i);
+        MQ_TRY(check(headers[i], r, job.call, own.step));
+        MQ_TRY(check_as(headers[i], r));
+        frames[static_cast<std::size_t>(r)] = {
+            &headers[i], all.subspan(ends[i] + sizeof(Header), headers[i].payload_bytes)};
+        return {};
+      });
+    return {};
+  }
+
+  // Calls step(to, from, distance, n) for each step of a dissemination, which completes what it posts.
+  template <class Step>
+  Status disseminate(const Step& step) {
+    const auto p = static_cast<std::size_t>(ranks);
+    for (std::size_t distance = 1; distance < p; distance *= 2)
+      MQ_TRY(
+          step(rank_after(p - distance), rank_after(distance), distance, std::min(distance, p - distance)));
     return {};
   }
 
  private:
+  // Reads the headers of streams that lie one behind the other. ends[0] is where they begin; sets the other
+  // ends. Gives whether they are whole and fill `bytes`.
+  static bool read_streams(std::span<const std::byte> bytes, std::span<Header> headers,
+                           std::span<std::size_t> ends) {
+    for (std::size_t i = 0; i < headers.size(); ++i) {
+      if (bytes.size() < sizeof(Header)) return false;
+      std::memcpy(&headers[i], bytes.data(), sizeof(Header));
+      if (headers[i].payload_bytes > bytes.size() - sizeof(Header)) return false;
+      const std::size_t length = sizeof(Header) + headers[i].payload_bytes;
+      ends[i + 1] = ends[i] + length;
+      bytes = bytes.subspan(length);
+    }
+    return bytes.empty();
+  }
   std::uint64_t cut(int r) const {
     if (r == ranks) return job.size;
     const auto p = static_cast<std::uint64_t>(ranks), i = static_cast<std::uint64_t>(r);

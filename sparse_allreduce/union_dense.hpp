@@ -42,12 +42,11 @@ class DenseList {
     const std::size_t mark = call_.mark();
     Header &out = *call_.take_header(kStepPresence), &in = *call_.take_header(kStepPresence);
     MQ_TRY(call_.disseminate(
-        [&](int to, int from, std::size_t, std::size_t) { status_ = step(to, from, out, in); }));
+        [&](int to, int from, std::size_t, std::size_t) { return step(to, from, out, in); }));
     call_.release(mark);
-    return std::move(status_);
+    return {};
   }
   Status step(int to, int from, Header& out, Header& in) {
-    if (!status_.ok()) return std::move(status_);
     if (stop_) call_.announce(out);
     call_.post_header(to, out);
     call_.receive_header(from, in);
@@ -84,7 +83,6 @@ class DenseList {
   std::span<std::uint64_t> mine_, theirs_;  // bitmaps of present entries
   std::span<std::byte> vector_;
   bool stop_ = false;  // a rank has no memory: no rank calls dense_allreduce_
-  Status status_;
 };
 
 template <Comm C, class Dense>

@@ -105,10 +105,14 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
     if (p > 1) MQ_TRY(make_frame(call, call.job.list, call.whole(), own));
     return {};
   });
-  if (p > 1)
-    MQ_TRY(call.allgather(*own.header, own.payload, frames, [&](const Header& header, int from) {
-      return check_frame(call.job.entry, header, call.whole(), from);
-    }));
+  const auto check_whole = [&](const Header& header, int from) {
+    return check_frame(call.job.entry, header, call.whole(), from);
+  };
+  const std::size_t room = short_stream_room(call.job.entry, call.job.most_entries, call.ranks);
+  if (p > 1 && room > 0)
+    MQ_TRY(call.allgather_short(*own.header, own.payload, frames, room, check_whole));
+  else if (p > 1)
+    MQ_TRY(call.allgather(*own.header, own.payload, frames, check_whole));
   call.attempt([&]() -> Status {
     const std::span<Operand> lists = call.memory.template take<Operand>(p);
     if (p == 1) lists[0] = call.job.list;
