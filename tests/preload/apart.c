@@ -195,6 +195,11 @@ static void late(void) {
   if (rank == 0) sleep(3);
 }
 
+/* The same without a sum, so that no rank knows of the others' reports: rank 0 comes when nobody waits any more. */
+static void too_late(void) {
+  if (rank == 0) sleep(12);
+}
+
 /* Tools behind the library hear all that they are told. */
 static void tools(void) { MPI_Pcontrol(2, "phase", 7, 3.5, -1.25, 1, 2, 3, 4, 5); }
 
@@ -211,6 +216,7 @@ static const struct {
              {"reuse", reuse},
              {"wildcards", wildcards},
              {"late", late},
+             {"too_late", too_late},
              {"tools", tools}};
 
 int main(int argc, char** argv) {
