@@ -206,18 +206,10 @@ static void tools(void) { MPI_Pcontrol(2, "phase", 7, 3.5, -1.25, 1, 2, 3, 4, 5)
 static const struct {
   const char* name;
   void (*run)(void);
-} modes[] = {{"raw_guard", raw_guard},
-             {"site_flush", site_flush},
-             {"flush_split", flush_split},
-             {"trip", trip},
-             {"sequence", sequence},
-             {"small_key", small_key},
-             {"infinite", infinite},
-             {"reuse", reuse},
-             {"wildcards", wildcards},
-             {"late", late},
-             {"too_late", too_late},
-             {"tools", tools}};
+} modes[] = {{"raw_guard", raw_guard}, {"site_flush", site_flush}, {"flush_split", flush_split},
+             {"trip", trip},           {"sequence", sequence},     {"small_key", small_key},
+             {"infinite", infinite},   {"reuse", reuse},           {"wildcards", wildcards},
+             {"late", late},           {"too_late", too_late},     {"tools", tools}};
 
 int main(int argc, char** argv) {
   const char* mode;
