@@ -195,7 +195,8 @@ static void late(void) {
   if (rank == 0) sleep(3);
 }
 
-/* The same without a sum, so that no rank knows of the others' reports: rank 0 comes when nobody waits any more. */
+/* The same without a sum, so that no rank knows of the others' reports: rank 0 comes when nobody waits any
+ * more. */
 static void too_late(void) {
   if (rank == 0) sleep(12);
 }
