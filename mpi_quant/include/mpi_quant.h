@@ -556,15 +556,15 @@ typedef struct MPIQ_Stats {
   uint64_t wire_bytes_received; /* in frames */
   uint64_t messages_sent;       /* frames, and messages of agreements */
   uint64_t nonfinite;           /* elements that were NaN or Inf; counted at every encode */
-  uint64_t overflows;           /* finite elements that were too large for the codec; likewise */
+  uint64_t overflows;           /* finite elements, too large for the codec; at every encode */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
-  uint64_t sparse_calls;        /* of the functions of Sparse; the numbers above hold their bytes too */
-  uint64_t scheme_calls;        /* of lowrank, MPIQ_Factors_allreduce and MPIQ_Neighbor_mix; likewise */
+  uint64_t sparse_calls;        /* of the functions of Sparse; the numbers above hold their bytes as well */
+  uint64_t scheme_calls;        /* of lowrank, MPIQ_Factors_allreduce and MPIQ_Neighbor_mix; bytes as well */
   uint64_t declined_calls;      /* calls that lowrank could not serve; MPI reduced them */
   uint64_t exact_mode;          /* MPIQ_EXACT_NONE or a reason */
   double encode_s;              /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
-  double decode_s;              /* likewise */
+  double decode_s;              /* as encode_s */
   double wait_s;                /* in communication that nothing hid */
 } MPIQ_Stats;
 #define MPIQ_STATS_INIT \
@@ -941,7 +941,7 @@ MPIQ_PUBLIC int MPIQ_Allreduce_group_init(int n, const void* const sendbufs[], v
 /* Sums matrices that are products of narrow ones, such as gradients of fully connected layers. Collective.
  *
  *     IN   u         m x k; column by column, so a column is what one sample brings
- *     IN   v         n x k; likewise
+ *     IN   v         n x k; also column by column
  *     IN   m, n      the same on all ranks
  *     IN   k         may differ between ranks, and may be 0
  *     OUT  result    m x n: the sum of U V^T over all ranks, column by column; overlaps neither u nor v
