@@ -62,6 +62,21 @@ class Comments(InTemporaryFolder):
         self.assertTrue(all(line.startswith(" * word") for line in found[1:-1]), found)
         self.assertTrue(found[-2].endswith("end. */"), found)
 
+    def test_files_of_cmake_and_the_shell_too(self):
+        for name in ("CMakeLists.txt", "a.sh", "script"):
+            path = self.path(name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh {self.LONG}\n# {self.LONG}\n# shellcheck shell=sh\n// {self.LONG}\n#SBATCH {self.LONG}\n")
+            done = self.run_on(path)
+            self.assertEqual(done.stderr, f"{path}:2: a comment of more than 110 columns\n")
+            self.assertEqual(self.run_on("--fix", path).returncode, 0)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual([line[:7] for line in file], ["#!/bin/", "# word ", "# word ", "# shell", "// word", "#SBATCH"])
+        path = self.path("a.hpp")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#  define A {self.LONG}\n")
+        self.assertEqual(self.run_on(path).returncode, 0, "code, not a comment")
+
     def test_a_table_or_a_link_that_cannot_be_broken_stays(self):
         path = self.path("a.cpp")
         text = f"//   {'a' * 60}   {'b' * 60}\n// https://{'x' * 120}\n"
