@@ -114,16 +114,16 @@ void add_method(const Candidate& candidate, const MethodSums& of, double memory_
   method.error = estimated_error(of, summands, losses_of(plan, ranks));
   advice.resemblance = std::max(advice.resemblance, resemblance(of, summands));
   if (evidence.link) {
-    const CodecRates rates{rate(of.input.encode_s, of.input.elements),
-                           rate(of.input.decode_s, of.input.elements),
-                           rate(of.input.measure_s, of.input.elements), memory_s};
+    const ElementTimes times{rate(of.input.encode_s, of.input.elements),
+                             rate(of.input.decode_s, of.input.elements),
+                             rate(of.input.measure_s, of.input.elements), memory_s};
     const CallShape call{ranks,
                          count,
                          size,
                          tried.codec->block(tried.params),
                          tried.codec->whole(tried.params),
                          method.bytes_per_element};
-    method.predicted_s = predict(advice.collective, call, rates, *evidence.link);
+    method.predicted_s = predict(advice.collective, call, times, *evidence.link);
     judge(method, advice, evidence.validations);
   }
   advice.methods.push_back(method);
