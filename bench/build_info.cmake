@@ -1,4 +1,5 @@
-# Run at every build by mq_build_info: writes OUT from IN with the commit of SOURCE_DIR, "" outside a git work tree.
+# Run at every build by mq_build_info: writes OUT from IN with the commit of SOURCE_DIR, "" outside a git work
+# tree.
 find_program(GIT git)
 set(COMMIT "")
 set(DIRTY false)

@@ -1,5 +1,6 @@
-# mpi_quant_find_family(LANGUAGE RESULT): RESULT is the family of the MPI library of MPI::MPI_LANGUAGE: mpich (and all with its
-# ABI), openmpi, abi (the standard ABI of MPI 5), or "" for another. Separate because a program that uses the library asks it of its own MPI.
+# mpi_quant_find_family(LANGUAGE RESULT): RESULT is the family of the MPI library of MPI::MPI_LANGUAGE: mpich
+# (and all with its ABI), openmpi, abi (the standard ABI of MPI 5), or "" for another. Separate because a
+# program that uses the library asks it of its own MPI.
 include(CheckSourceCompiles)
 function(mpi_quant_find_family language result)
   set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_${language})

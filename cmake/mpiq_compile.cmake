@@ -1,10 +1,11 @@
-# A compiler that the project has never seen may warn of what is no fault: only the presets for developers stop at warnings.
+# A compiler that the project has never seen may warn of what is no fault: only the presets for developers
+# stop at warnings.
 option(MPIQ_WERROR "treat warnings as errors" OFF)
 
 # mpiq_compile(TARGET): the one place for compile flags.
 #
-# -ffp-contract=off: a fused multiply-add on one rank and not on another would break "identical bits on all ranks".
-# -fno-math-errno -fno-trapping-math change no value; they let selects become vector instructions.
+# -ffp-contract=off: a fused multiply-add on one rank and not on another would break "identical bits on all
+# ranks". -fno-math-errno -fno-trapping-math change no value; they let selects become vector instructions.
 # Instruction sets are never set here: see kernels/host/object.cpp.in.
 function(mpiq_compile target)
   target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
@@ -28,8 +29,9 @@ function(mpiq_compile target)
   endif()
 endfunction()
 
-# What several files include is then parsed and compiled once for all of them: a build from nothing takes a third less time.
-# With OFF a change of one file compiles that file alone, and each file must include what it uses.
+# What several files include is then parsed and compiled once for all of them: a build from nothing takes a
+# third less time. With OFF a change of one file compiles that file alone, and each file must include what it
+# uses.
 option(MPIQ_TOGETHER "compile up to sixteen files of a library at a time" ON)
 
 # mpiq_together(TARGET): compiles files of this target together. Files with options of their own stay alone.

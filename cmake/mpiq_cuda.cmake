@@ -1,14 +1,17 @@
-# Finds nvcc if there is one and MPIQ_CUDA allows it; sets MPIQ_HAVE_CUDA and MPIQ_NVCC. No GPU or driver is needed to compile.
+# Finds nvcc if there is one and MPIQ_CUDA allows it; sets MPIQ_HAVE_CUDA and MPIQ_NVCC. No GPU or driver is
+# needed to compile.
 #
-# The image is made by a command of its own, not by CMake's CUDA language: it is data to us, which libmpi_quant_cuda.so carries
-# and hands to the driver; nothing is linked with CUDA. --fmad=false: as -ffp-contract=off, see mpiq_compile.cmake.
+# The image is made by a command of its own, not by CMake's CUDA language: it is data to us, which
+# libmpi_quant_cuda.so carries and hands to the driver; nothing is linked with CUDA. --fmad=false: as
+# -ffp-contract=off, see mpiq_compile.cmake.
 set(MPIQ_HAVE_CUDA OFF)
 set(mpiq_architectures)
 if(NOT MPIQ_CUDA STREQUAL "OFF")
   find_program(MPIQ_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA compiler")
   if(MPIQ_NVCC)
     set(MPIQ_HAVE_CUDA ON)
-    # Code for one architecture takes nvcc more than a minute of a processor. So by default there is code for the GPUs of this machine, from 8.0 on.
+    # Code for one architecture takes nvcc more than a minute of a processor. So by default there is code for
+    # the GPUs of this machine, from 8.0 on.
     find_program(MPIQ_NVIDIA_SMI nvidia-smi DOC "lists the GPUs of this machine")
     if(MPIQ_NVIDIA_SMI)
       execute_process(COMMAND ${MPIQ_NVCC} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
@@ -33,15 +36,16 @@ if(NOT mpiq_architectures)
 endif()
 set(MPIQ_CUDA_ARCHITECTURES ${mpiq_architectures} CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX serves others from 80 on")
 
-# mpiq_device_image(TARGET SOURCE): two files with the kernels of SOURCE. The target's property MPIQ_IMAGE names the binaries for all
-# MPIQ_CUDA_ARCHITECTURES, which only drivers as new as nvcc take, and MPIQ_PTX the PTX from which all of them are made, so that they
-# compute the same: for drivers and GPUs that the binaries do not serve. Without nvcc each is a line of text, which every driver refuses.
+# mpiq_device_image(TARGET SOURCE): two files with the kernels of SOURCE. The target's property MPIQ_IMAGE
+# names the binaries for all MPIQ_CUDA_ARCHITECTURES, which only drivers as new as nvcc take, and MPIQ_PTX the
+# PTX from which all of them are made, so that they compute the same: for drivers and GPUs that the binaries
+# do not serve. Without nvcc each is a line of text, which every driver refuses.
 function(mpiq_device_image target source)
   set(image ${PROJECT_BINARY_DIR}/${target}.fatbin)
   set(ptx ${PROJECT_BINARY_DIR}/${target}.ptx)
   if(MPIQ_HAVE_CUDA)
-    # The binaries of all are made from one PTX: of 8.0, or of the least architecture if that is less. CUDA 11.0, the first
-    # with 8.0, has PTX 7.0, so that drivers of that time take the PTX of a newer nvcc.
+    # The binaries of all are made from one PTX: of 8.0, or of the least architecture if that is less. CUDA
+    # 11.0, the first with 8.0, has PTX 7.0, so that drivers of that time take the PTX of a newer nvcc.
     set(ascending ${MPIQ_CUDA_ARCHITECTURES} 80)
     list(SORT ascending COMPARE NATURAL)
     list(GET ascending 0 first)

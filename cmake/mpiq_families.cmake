@@ -1,6 +1,8 @@
-# The families of MPI libraries, which differ in their handles: mpich (and all with its ABI), openmpi, and abi, the standard ABI of
-# MPI 5. Sets mpi_family, of the build's MPI library, and makes targets for the others where there is a compiler wrapper for them:
-# - mq_other_mpi of Debian's other MPI, by its name there or MPIQ_OTHER_MPI_C_COMPILER; sets mpi_other_family, too.
+# The families of MPI libraries, which differ in their handles: mpich (and all with its ABI), openmpi, and
+# abi, the standard ABI of MPI 5. Sets mpi_family, of the build's MPI library, and makes targets for the
+# others where there is a compiler wrapper for them:
+# - mq_other_mpi of Debian's other MPI, by its name there or MPIQ_OTHER_MPI_C_COMPILER; sets
+#   mpi_other_family, too.
 # - mq_abi_mpi of the standard ABI, by mpicc_abi in PATH or MPIQ_ABI_MPI_C_COMPILER.
 # OFF in place of a compiler wrapper: none.
 include(mpi_quant_family)
@@ -13,7 +15,8 @@ else()
   message(FATAL_ERROR "the MPI library of ${MPI_C_COMPILER} has neither MPICH's nor Open MPI's handles, nor those of the standard ABI")
 endif()
 
-# mpiq_mpi_of(TARGET WRAPPER): what this compiler wrapper adds to a command. All families' wrappers print the command they would run.
+# mpiq_mpi_of(TARGET WRAPPER): what this compiler wrapper adds to a command. All families' wrappers print the
+# command they would run.
 function(mpiq_mpi_of target wrapper)
   execute_process(COMMAND ${wrapper} -show OUTPUT_VARIABLE command RESULT_VARIABLE result OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT result EQUAL 0)

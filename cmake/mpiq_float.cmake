@@ -1,9 +1,10 @@
-# Ends the configuration if the user's flags let the compiler change floating-point results: two ranks with different processors would
-# then get different bits. Some compilers, such as icx, do so without a flag.
+# Ends the configuration if the user's flags let the compiler change floating-point results: two ranks with
+# different processors would then get different bits. Some compilers, such as icx, do so without a flag.
 set(mpiq_loose_flags "-ffast-math|-Ofast|-funsafe-math-optimizations|-fassociative-math|-freciprocal-math|-ffinite-math-only")
 string(APPEND mpiq_loose_flags "|-fno-signed-zeros|-f?fp-model=(fast|aggressive).*")
 
-# OUT becomes those of the flags that count. A later flag undoes an earlier one: -fno-X undoes -fX, and the last model counts.
+# OUT becomes those of the flags that count. A later flag undoes an earlier one: -fno-X undoes -fX, and the
+# last model counts.
 function(mpiq_loose_of out)
   string(REPLACE "-fp-model " "-fp-model=" flags "${ARGN}")
   separate_arguments(flags UNIX_COMMAND "${flags}")

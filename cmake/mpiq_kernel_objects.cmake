@@ -1,8 +1,8 @@
-# mpiq_kernel_objects(RESULT KERNELS OUT ISAS...): writes to the folder OUT one source for each family of KERNELS/registry.def and
-# each of these instruction sets, and for each set one for the conversions, one for the bitmaps, and one for all memory rules of
-# KERNELS/memory/registry.def. RESULT becomes their list.
-# Codecs of a family share loops, which are compiled once. Small objects are compiled side by side, and a change of one family
-# compiles that family alone.
+# mpiq_kernel_objects(RESULT KERNELS OUT ISAS...): writes to the folder OUT one source for each family of
+# KERNELS/registry.def and each of these instruction sets, and for each set one for the conversions, one for
+# the bitmaps, and one for all memory rules of KERNELS/memory/registry.def. RESULT becomes their list. Codecs
+# of a family share loops, which are compiled once. Small objects are compiled side by side, and a change of
+# one family compiles that family alone.
 function(mpiq_kernel_objects result kernels out)
   set(target_avx2 "avx2,f16c")
   set(target_avx512 "f16c,avx512f,avx512bw,avx512dq,avx512vl")
@@ -62,7 +62,8 @@ function(mpiq_kernel_objects result kernels out)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# mpiq_device_rows(RESULT KERNELS): the files with the device rows of KERNELS/registry.def, one for each family that has any.
+# mpiq_device_rows(RESULT KERNELS): the files with the device rows of KERNELS/registry.def, one for each
+# family that has any.
 function(mpiq_device_rows result kernels)
   file(STRINGS ${kernels}/registry.def lines REGEX "^MQ_CODEC.*, gpu\\)")
   list(TRANSFORM lines REPLACE "^MQ_CODEC\\(.*, ([a-z0-9]+), gpu\\)" "${kernels}/\\1/device.cpp")
@@ -70,7 +71,8 @@ function(mpiq_device_rows result kernels)
   set(${result} ${lines} PARENT_SCOPE)
 endfunction()
 
-# mpiq_memory_rule_files(KERNELS OUT): writes OUT/memory_rule_files.hpp, which includes the files of all memory rules, for GPUs.
+# mpiq_memory_rule_files(KERNELS OUT): writes OUT/memory_rule_files.hpp, which includes the files of all
+# memory rules, for GPUs.
 function(mpiq_memory_rule_files kernels out)
   file(STRINGS ${kernels}/memory/registry.def rules REGEX "^MQ_MEMORY")
   list(TRANSFORM rules REPLACE "^MQ_MEMORY\\(([a-z0-9]+),.*" "#include \"kernels/memory/\\1-inl.hpp\"")

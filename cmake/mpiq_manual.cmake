@@ -3,8 +3,8 @@
 find_program(MPIQ_PAGE_PYTHON NAMES python3 DOC "makes the manual pages")
 mark_as_advanced(MPIQ_PAGE_PYTHON)
 
-# mpiq_manual(PROGRAM SUMMARY [COMMANDS NAME=SUMMARY...]): PROGRAM.1 of what PROGRAM --help prints, which is made with the program and
-# installed, and PROGRAM-NAME.1 of what PROGRAM NAME --help prints.
+# mpiq_manual(PROGRAM SUMMARY [COMMANDS NAME=SUMMARY...]): PROGRAM.1 of what PROGRAM --help prints, which is
+# made with the program and installed, and PROGRAM-NAME.1 of what PROGRAM NAME --help prints.
 function(mpiq_manual program summary)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMMANDS")
   if(NOT MPIQ_PAGE_PYTHON OR MPIQ_SANITIZE OR CMAKE_CROSSCOMPILING)
@@ -39,8 +39,8 @@ if(MPIQ_PAGE_PYTHON)
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 endif()
 
-# mpiq(1): the commands of the package for Python. They need its modules to print their help: the first Python of PATH makes the page, or
-# Debian's own, as with the commands themselves.
+# mpiq(1): the commands of the package for Python. They need its modules to print their help: the first Python
+# of PATH makes the page, or Debian's own, as with the commands themselves.
 foreach(python ${MPIQ_PAGE_PYTHON} /usr/bin/python3)
   if(NOT TARGET manual_mpiq)
     execute_process(COMMAND ${python} -c "import numpy, h5py, matplotlib" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)

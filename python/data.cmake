@@ -1,4 +1,5 @@
-# What the commands of mpiq read besides the package's modules, as files of the source tree (mpi_quant/_places.py). mpiq_data: where to.
+# What the commands of mpiq read besides the package's modules, as files of the source tree
+# (mpi_quant/_places.py). mpiq_data: where to.
 get_filename_component(tree ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 install(FILES ${tree}/bench/columns.def DESTINATION ${mpiq_data}/bench)
 install(DIRECTORY ${tree}/bench/sweeps DESTINATION ${mpiq_data}/bench)

@@ -1,5 +1,6 @@
-# What a wheel holds besides the modules of the package: what the commands read, and the libraries for Python in its folder lib. No MPI.
-# scikit-build-core (pyproject.toml) builds the target python_wheel and installs the component python.
+# What a wheel holds besides the modules of the package: what the commands read, and the libraries for Python
+# in its folder lib. No MPI. scikit-build-core (pyproject.toml) builds the target python_wheel and installs
+# the component python.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME python)
 set(mpiq_data data)
 include(${CMAKE_CURRENT_LIST_DIR}/data.cmake)

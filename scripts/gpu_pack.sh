@@ -1,8 +1,10 @@
-# What scripts/gpu_check needs on a machine without packages: MPICH with its launcher, HDF5, GoogleTest, Google Benchmark, fmt and
-# CLI11 of this Debian machine, with the libraries that they need, in one file. Sourced by scripts/gpu_check.
+# What scripts/gpu_check needs on a machine without packages: MPICH with its launcher, HDF5, GoogleTest,
+# Google Benchmark, fmt and CLI11 of this Debian machine, with the libraries that they need, in one file.
+# Sourced by scripts/gpu_check.
 # shellcheck shell=bash
 
-# Laid out as in Debian, under usr/, because CMake's package files find their neighbours by that; wrappers in bin/.
+# Laid out as in Debian, under usr/, because CMake's package files find their neighbours by that; wrappers in
+# bin/.
 readonly ARCH_LIB=usr/lib/x86_64-linux-gnu
 readonly PACK_LIMIT_MB=40
 

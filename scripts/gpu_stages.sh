@@ -1,5 +1,5 @@
-# The stages of scripts/gpu_check, which sources this: stage_NAME is what runs for NAME of its list STAGES. Each runs in a process of its own,
-# with its output in a log. Exit code: 0 passed, 77 left out, else failed.
+# The stages of scripts/gpu_check, which sources this: stage_NAME is what runs for NAME of its list STAGES.
+# Each runs in a process of its own, with its output in a log. Exit code: 0 passed, 77 left out, else failed.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # set by scripts/gpu_check
 
@@ -7,11 +7,12 @@ stage_configure() {
   find_dependencies || return 1
   local generator="Unix Makefiles" scalar=OFF quick=() fresh=() made_of
   if command -v ninja >/dev/null; then generator=Ninja; fi
-  # Host rows with all instruction sets take long to compile, and their bits do not depend on the instruction set.
+  # Host rows with all instruction sets take long to compile, and their bits do not depend on the instruction
+  # set.
   if [ "$(nproc)" -lt 8 ]; then scalar=ON; fi
   if [ -n "$fake" ]; then quick=(-D CMAKE_CXX_FLAGS_RELEASE=-O1); fi
-  # CMake refuses a folder that was made elsewhere, for example one copied with the tree. It also keeps the libraries that it
-  # found before.
+  # CMake refuses a folder that was made elsewhere, for example one copied with the tree. It also keeps the
+  # libraries that it found before.
   made_of="$PWD $build, $generator, $mpiexec${fake:+, fake}"
   if [ "$(cat "$build/made_of" 2>/dev/null)" != "$made_of" ]; then fresh=(--fresh); fi
   cmake -S . -B "$build" "${fresh[@]}" -G "$generator" -D CMAKE_BUILD_TYPE=Release -D MPIQ_SCALAR=$scalar -D MPIQ_UNIT_TESTS=OFF \
@@ -20,7 +21,8 @@ stage_configure() {
 
 stage_build() {
   local jobs=${MPIQ_JOBS:-$(nproc)}
-  # The image of the kernels takes longest. So it is built beside everything else, and the benchmarks before the tests.
+  # The image of the kernels takes longest. So it is built beside everything else, and the benchmarks before
+  # the tests.
   cmake --build "$build" --parallel "$jobs" --target gpu_check_programs &&
     cmake --build "$build" --parallel "$jobs" --target gpu_check_tests
 }
@@ -33,8 +35,9 @@ stage_kernels() {
     --benchmark_out="$out/kernels.json" --benchmark_out_format=json
 }
 
-# The methods of a launch are measured in turn, and its rows are written when all are done. So the most important methods have a
-# launch of their own, the first. Each launch has mpi, because speed-ups are paired with it.
+# The methods of a launch are measured in turn, and its rows are written when all are done. So the most
+# important methods have a launch of their own, the first. Each launch has mpi, because speed-ups are paired
+# with it.
 stage_allreduce() {
   find_dependencies || return 1
   local size=64M link=gpu number=0 failed=0 methods file launches="mpi,onebit,bf16,adaptive mpi,threshold,topk,zerorun mpi,mpi-direct,nccl"
@@ -49,8 +52,8 @@ stage_allreduce() {
   return $failed
 }
 
-# Without MPS, kernels of two processes never run at the same time. MPS is a daemon of ours alone, with folders of its own: it changes
-# nothing for others, and ends with the stage.
+# Without MPS, kernels of two processes never run at the same time. MPS is a daemon of ours alone, with
+# folders of its own: it changes nothing for others, and ends with the stage.
 stage_sharing() {
   find_dependencies || return 1
   local size=64M link=gpu counts="4 8 16 32" segments failed=0 ways=(plain) way
@@ -95,8 +98,9 @@ each_case() {
   done
 }
 
-# side_by_side NAME FILTER [COMMAND...]: the cases of FILTER, each in a process of its own with COMMAND before it, as many at a time
-# as there are processors, because most of their time goes into computing what the host rows give.
+# side_by_side NAME FILTER [COMMAND...]: the cases of FILTER, each in a process of its own with COMMAND before
+# it, as many at a time as there are processors, because most of their time goes into computing what the host
+# rows give.
 side_by_side() {
   local name=$1 filter=$2 cases failed=0 log
   shift 2

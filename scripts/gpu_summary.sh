@@ -9,8 +9,8 @@ esac
 if [ $# != 1 ] || [ ! -d "$1" ]; then echo "usage: scripts/gpu_summary.sh DIR" >&2; exit 2; fi
 out=$1
 
-# what, least, where: a kernel (share of the device-to-device copy of the same run), or a method of the allreduce (speed-up). The
-# targets: 1 GiB of f32 for the kernels, 64 MiB for the allreduce.
+# what, least, where: a kernel (share of the device-to-device copy of the same run), or a method of the
+# allreduce (speed-up). The targets: 1 GiB of f32 for the kernels, 64 MiB for the allreduce.
 readonly TARGETS="onebit encode + feedback|0.90|kernel|onebit/encode+feedback/f32/cuda/1048576KiB
 onebit decode-add|0.92|kernel|onebit/decode+add/f32/cuda/1048576KiB
 bf16 encode|0.92|kernel|bf16/encode/f32/cuda/1048576KiB
@@ -34,8 +34,9 @@ counter() {  # counter CASE NAME
     name == wanted && index($0, "\"" counter "\":") { print value($0); exit }' "$out/kernels.json"
 }
 
-# The speed-up that the launches of mpiq-bench printed. It is the thirteenth word, because a size has two words and a time has
-# its unit. It is paired, against mpi of the same launch; a time of one launch is never divided by that of another.
+# The speed-up that the launches of mpiq-bench printed. It is the thirteenth word, because a size has two
+# words and a time has its unit. It is paired, against mpi of the same launch; a time of one launch is never
+# divided by that of another.
 speedup() {  # speedup METHOD
   cat "$out"/allreduce-[0-9].txt 2>/dev/null | awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $13; exit }'
 }

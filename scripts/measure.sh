@@ -1,4 +1,5 @@
-# What scripts that measure have in common; sourced by scripts/run, scripts/mnist and scripts/mnist_local. Uses the caller's usage().
+# What scripts that measure have in common; sourced by scripts/run, scripts/mnist and scripts/mnist_local.
+# Uses the caller's usage().
 # shellcheck shell=bash
 
 # shellcheck disable=SC2034  # for those who source this
@@ -32,7 +33,8 @@ default_out() {  # prints results/<date>-<host>, with a number if that exists
   echo "$out"
 }
 
-# A program on hosts with a network between them, as in 4x1gbit, a rank each. 3: no lab can be made here, and it has been said why.
+# A program on hosts with a network between them, as in 4x1gbit, a rank each. 3: no lab can be made here, and
+# it has been said why.
 in_lab() {  # in_lab HOSTSxRATE COMMAND...
   local hosts=${1%%x*} rate=${1#*x} why status=0; shift
   if ! why=$(scripts/lab check 2>&1); then echo "left out: $why"; return 3; fi

@@ -1,8 +1,8 @@
-# Tests whose package is not there are skipped, with one line that names the package and the command that brings it. scripts/test
-# shows these lines at its end. In Python, tests/scripts/needs.py does the same.
+# Tests whose package is not there are skipped, with one line that names the package and the command that
+# brings it. scripts/test shows these lines at its end. In Python, tests/scripts/needs.py does the same.
 
-# mpiq_needs(NAME LABELS WHAT PACKAGE...): the test NAME, which is always skipped. It stands for the tests that are left out because
-# the packages are missing.
+# mpiq_needs(NAME LABELS WHAT PACKAGE...): the test NAME, which is always skipped. It stands for the tests
+# that are left out because the packages are missing.
 function(mpiq_needs name labels what)
   set(command "apt-get install ${ARGN}")
   string(REPLACE ";" " " command "${command}")

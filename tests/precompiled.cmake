@@ -1,4 +1,5 @@
-# GoogleTest's header and the standard library's take a third of the time of a small test: they are compiled once.
+# GoogleTest's header and the standard library's take a third of the time of a small test: they are compiled
+# once.
 file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp CONTENT "int main() {}\n")
 add_executable(mq_precompiled EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 mpiq_compile(mq_precompiled)

@@ -41,6 +41,17 @@ void add_times(std::span<const Record> records, ClassAdvice& advice) {
   if (ranks > 0) advice.mean_s /= ranks;
 }
 
+// ClassAdvice::exact_s. The exact call of this collective that was tried corrects the model.
+double exact_seconds(const ClassAdvice& advice, std::span<const Validation> checks) {
+  if (!has_root(advice.collective) || !advice.dense_s) return advice.min_s;
+  double model_s = *advice.dense_s;
+  for (const Validation& check : checks)
+    if (check.method == kExact && collective_of(check.of) == advice.collective && check.predicted_s > 0 &&
+        check.measured_s > 0)
+      model_s *= check.measured_s / check.predicted_s;
+  return std::clamp(model_s, advice.min_s, advice.max_s);
+}
+
 double rate(double sum, std::uint64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; }
 
 // The check of a method with the calls of a class; null if there is none.
@@ -52,7 +63,7 @@ const Validation* check_of(std::string_view method, const ClassId& id, std::span
 
 // What the checks say against the model's times of a method that was not tried with the calls of this class.
 Doubt doubt_of(std::string_view method, const ClassAdvice& advice, std::span<const Validation> checks) {
-  if (!advice.dense_s || misses(*advice.dense_s, advice.min_s)) return Doubt::model;
+  if (!advice.dense_s || misses(*advice.dense_s, advice.exact_s)) return Doubt::model;
   for (const Validation& check : checks)
     if (check.method == method && collective_of(check.of) == advice.collective &&
         misses(check.predicted_s, check.measured_s))
@@ -83,7 +94,7 @@ void judge(MethodAdvice& method, const ClassAdvice& advice, std::span<const Vali
   }
   method.doubt = doubt_of(method.method, advice, checks);
   if (method.doubt == Doubt::none && *method.predicted_s > 0)
-    method.speedup = advice.min_s / *method.predicted_s;
+    method.speedup = advice.exact_s / *method.predicted_s;
 }
 
 void add_method(const Candidate& candidate, const MethodSums& of, double memory_s, const Evidence& evidence,
@@ -103,16 +114,16 @@ void add_method(const Candidate& candidate, const MethodSums& of, double memory_
   method.error = estimated_error(of, summands, losses_of(plan, ranks));
   advice.resemblance = std::max(advice.resemblance, resemblance(of, summands));
   if (evidence.link) {
-    const CodecRates rates{rate(of.input.encode_s, of.input.elements),
-                           rate(of.input.decode_s, of.input.elements),
-                           rate(of.input.measure_s, of.input.elements), memory_s};
+    const ElementTimes times{rate(of.input.encode_s, of.input.elements),
+                             rate(of.input.decode_s, of.input.elements),
+                             rate(of.input.measure_s, of.input.elements), memory_s};
     const CallShape call{ranks,
                          count,
                          size,
                          tried.codec->block(tried.params),
                          tried.codec->whole(tried.params),
                          method.bytes_per_element};
-    method.predicted_s = predict(advice.collective, call, rates, *evidence.link);
+    method.predicted_s = predict(advice.collective, call, times, *evidence.link);
     judge(method, advice, evidence.validations);
   }
   advice.methods.push_back(method);
@@ -121,6 +132,7 @@ void add_method(const Candidate& candidate, const MethodSums& of, double memory_
 void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& advice) {
   if (evidence.link)
     advice.dense_s = predict_dense(advice.collective, advice.bytes, advice.id.ranks, *evidence.link);
+  advice.exact_s = exact_seconds(advice, evidence.validations);
   const double memory_s = rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks));
   for (std::size_t c = 0; c < sums.methods.size(); ++c)
     if (sums.methods[c].input.elements > 0)

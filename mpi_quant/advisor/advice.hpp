@@ -62,8 +62,8 @@ struct MethodAdvice {
   std::optional<double> predicted_s;
   std::optional<double> measured_s;  // when it was tried with the calls of this class, beside the exact one
   Doubt doubt = Doubt::none;
-  // Compared with the exact call that was tried, or else with the shortest mean dense time of any rank. None
-  // where it is in doubt.
+  // Compared with the exact call that was tried, or else with ClassAdvice::exact_s. None where it is in
+  // doubt.
   std::optional<double> speedup;
   double bytes_per_element = 0;
   // relative L2 error of one call without feedback; infinite if a value overflows
@@ -82,8 +82,13 @@ struct ClassAdvice {
   std::uint64_t samples = 0;                         // on all ranks together
   kernels::Element element = kernels::Element::f32;  // of the samples, if there are any
   ValueStatistics values;
-  double resemblance = 1;             // see advisor.hpp
-  std::optional<double> dense_s;      // time of an exact call, by the model
+  double resemblance = 1;         // see advisor.hpp
+  std::optional<double> dense_s;  // time of an exact call, by the model
+  // Seconds of an exact call without the wait for late ranks. The rank that comes last waits for nobody, so
+  // this is min_s. With a root that does not hold, because a rank that only sends leaves before the others
+  // have the result. There the model says how long the call takes, but not more than max_s, which includes
+  // waiting, and not less than min_s.
+  double exact_s = 0;
   std::vector<MethodAdvice> methods;  // empty if there are no samples
   // Whether the part that one call leaves out can be added to the next call. It cannot for counts, because a
   // program uses each count by itself, nor for what is gathered or broadcast, because nobody adds that up.

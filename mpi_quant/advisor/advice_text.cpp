@@ -80,10 +80,12 @@ std::string row(std::string_view method, std::string_view predicted, std::string
 // The model's time of the exact call, compared with the measured time.
 std::string model_of_exact(const ClassAdvice& c) {
   if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return {};
-  const double ratio = c.min_s / *c.dense_s;
+  const double ratio = c.exact_s / *c.dense_s;
   std::string text = "    the network alone would need " + ms(*c.dense_s) + " ms for the " +
                      std::string(exact_words(c.collective)) + ", by the model; the program's calls took " +
-                     fixed(ratio, 2) + " times that\n";
+                     fixed(c.min_s / *c.dense_s, 2) +
+                     (has_root(c.collective) ? " to " + fixed(c.max_s / *c.dense_s, 2) : "") +
+                     " times that\n";
   if (ratio > kFarOff)
     text += "    calls wait for something other than the link (late ranks, memory, a busy machine): ";
   else if (ratio < 1 / kFarOff)
@@ -91,14 +93,15 @@ std::string model_of_exact(const ClassAdvice& c) {
   else
     return text;
   return text +
-         (misses(*c.dense_s, c.min_s) ? "the model promises no speed-up\n" : "speed-ups may be far less\n");
+         (misses(*c.dense_s, c.exact_s) ? "the model promises no speed-up\n" : "speed-ups may be far less\n");
 }
 
 std::string table(const ClassAdvice& c) {
   if (c.methods.empty()) return {};
   std::string text = row("method", "ms predicted", "speed-up", "bytes/element", "error");
   const double dense = static_cast<double>(kernels::element_bytes(c.element));
-  text += row("mpi, as measured", ms(c.min_s), "1", short_number(dense), "");
+  text += row(has_root(c.collective) && c.dense_s ? "mpi, estimated" : "mpi, as measured", ms(c.exact_s), "1",
+              short_number(dense), "");
   for (const MethodAdvice& m : c.methods)
     text += row(m.method, m.predicted_s ? ms(*m.predicted_s) : "?", m.speedup ? fixed(*m.speedup, 2) : "?",
                 short_number(m.bytes_per_element), error_text(m.error));

@@ -13,13 +13,14 @@ Prices prices_of(const LinkModel& link) {
 
 }  // namespace
 
-double predict(Collective collective, const CallShape& call, const CodecRates& rates, const LinkModel& link) {
+double predict(Collective collective, const CallShape& call, const ElementTimes& times,
+               const LinkModel& link) {
   Prices prices = prices_of(link);
-  prices[Term::encode] = rates.encode_s;
-  prices[Term::decode] = rates.decode_s;
-  prices[Term::memory] = rates.memory_s;
+  prices[Term::encode] = times.encode_s;
+  prices[Term::decode] = times.decode_s;
+  prices[Term::memory] = times.memory_s;
   const double inputs = collective == Collective::allgather ? call.ranks.size : 1;  // that make up the vector
-  return static_cast<double>(call.count) / inputs * rates.measure_s +
+  return static_cast<double>(call.count) / inputs * times.measure_s +
          cost_of(collective, call, prices).seconds;
 }
 

@@ -54,7 +54,8 @@ struct Env {
   // MPIQ_SEED: seed of random rounding, 0 to 2^64 - 1. If ranks differ, all use the greatest. Default 0.
   std::uint64_t seed = 0;
   // MPIQ_WATCHDOG: a rank that waits longer for the others at the first call on a communicator says so once
-  // on stderr, in seconds. 0: never. Default 30.
+  // on stderr, in seconds. 0: never. Default 30. A rank that does not know whether the others write a report
+  // waits ten times as long for them.
   int watchdog = 30;
   // MPIQ_WAIT: spin or sleep: what a rank does that waits for messages of the library. Ranks may differ. With
   // spin it tests again and again, and gives its core away if there are more ranks than cores. With sleep it

@@ -67,9 +67,8 @@ class ProgramCall {
   const std::string& method() const { return method_; }  // what the rule says, if a report is wanted
   FeedbackOutcome feedback() const { return identity_.feedback(); }
   double guard_error() const { return guard_.error(); }  // < 0: not judged
-  bool is_advisable() const {
-    return is_advisable_;
-  }  // the program runs to be advised, and a codec could serve
+  // The program runs to be advised, and a codec could serve the call.
+  bool is_advisable() const { return is_advisable_; }
   const Work& work() const { return work_; }
 
  private:

@@ -60,7 +60,7 @@ struct Scratch {
   std::size_t bytes() const { return host_bytes + devices.bytes(); }
 };
 
-// What has to be remembered between MPI_Allreduce calls of an unmodified program.
+// What has to be remembered between calls of an unmodified program.
 struct Intercepted {
   Identities identities;                  // for calls that name no key
   std::map<std::uint64_t, Guard> guards;  // by the hash of what the ranks agreed on for guarded calls

@@ -1,7 +1,7 @@
 // The estimates of a key around one call: what this rank brings to the agreement about them, what the call
-// does once the ranks have agreed, and what they have been through afterwards. All ranks must continue the
-// same sum of estimates. So they compare stamps, and where one rank's differs (a failed call, a reset on one
-// rank), the call is exact and starts the estimates again.
+// does once the ranks have agreed, and their version afterwards. All ranks must continue the same sum of
+// estimates. So they compare versions. Where one rank has another version (after a failed call, or a reset on
+// one rank), the call is exact and starts the estimates again.
 #pragma once
 
 #include "mpi_quant/device/placement.hpp"

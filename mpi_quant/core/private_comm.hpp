@@ -18,7 +18,7 @@
 namespace mq {
 
 enum class Use : std::uint8_t {
-  messages,  // MPI_Allreduce of an unmodified program: messages within kTags tags
+  messages,  // calls of an unmodified program: messages within kTags tags
   all,       // MPIQ_ functions: any tag, and MPI's collectives
 };
 inline constexpr int kUses = 2;

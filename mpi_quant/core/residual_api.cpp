@@ -17,8 +17,8 @@
 #include "mpi_quant.h"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/residual_api.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
-#include "mpi_quant/core/residual_table.hpp"
 #include "mpi_quant/core/sized.hpp"
 
 namespace mq {
@@ -28,7 +28,7 @@ using kernels::Element;
 using kernels::element_bytes;
 
 // Returns an error if a call in flight uses what is kept for a key of the user. key null: for any key.
-Status check_unused(const Table& residuals, const char* key) {
+Status check_unused(const LockedResiduals& residuals, const char* key) {
   MQ_TRY(residuals->idle(key));
   if (key == nullptr) return {};
   MQ_TRY(residuals->idle(gather_key(key).c_str()));
@@ -37,7 +37,7 @@ Status check_unused(const Table& residuals, const char* key) {
 
 Status reset(MPI_Comm comm, const char* key) {
   if (key != nullptr) MQ_TRY(check_key(key));
-  const Table residuals(comm);
+  const LockedResiduals residuals(comm);
   if (!residuals) return {};
   MQ_TRY(check_unused(residuals, key));
   for (const auto& extension : residuals.state()->extensions) extension->forget(key);
@@ -55,7 +55,7 @@ Status reset(MPI_Comm comm, const char* key) {
 Status scale(MPI_Comm comm, const char* key, double factor) {
   if (key != nullptr) MQ_TRY(check_key(key));
   if (!std::isfinite(factor)) return bad_argument("factor is not finite");
-  const Table residuals(comm);
+  const LockedResiduals residuals(comm);
   if (!residuals) return {};
   MQ_TRY(check_unused(residuals, key));
   const auto asked = [key](const std::string& name) {
@@ -95,7 +95,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
   const std::uint64_t size = max > 0 ? out->size : 0;
   auto* next = reinterpret_cast<std::byte*>(out);
   *n = 0;
-  const Table residuals(comm);
+  const LockedResiduals residuals(comm);
   if (!residuals) return {};
   for (const auto& [key, entry] : residuals->entries()) {
     if (is_made_up(key) || (*n)++ >= max) continue;
@@ -118,7 +118,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
 
 Status get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count, void* buf) {
   MQ_TRY(check_key(key));
-  const Table residuals(comm);
+  const LockedResiduals residuals(comm);
   const Residuals::Entry* const entry = residuals ? residuals->find(key) : nullptr;
   if (entry == nullptr) return bad_argument(quoted(key) + " has no residual");
   MQ_TRY(residuals->idle(key));
@@ -193,7 +193,7 @@ Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, con
     all.push_back(read_sized<MPIQ_Residual>(next, residuals->size));
   p.facts = facts_of(all);
   for (std::size_t i = 0; i < all.size(); ++i) MQ_TRY(stage(all[i], buffers[i], p.staged));
-  const Table table(p.state);
+  const LockedResiduals table(p.state);
   for (const auto& [key, entry] : p.staged) {
     MQ_TRY(table->idle(key.c_str()));
     // The sum of estimates must be the same on all ranks.
@@ -212,7 +212,7 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
   Put p;
   const Status local_error = guarded_status([&] { return prepare(p, comm, n, residuals, buffers); });
   MQ_TRY(collective_check(comm, local_error, p.facts));
-  Table(p.state)->replace(std::move(p.staged));
+  LockedResiduals(p.state)->replace(std::move(p.staged));
   return {};
 }
 

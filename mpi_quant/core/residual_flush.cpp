@@ -11,7 +11,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/core/residual_table.hpp"
+#include "mpi_quant/core/residual_api.hpp"
 
 namespace mq {
 namespace {
@@ -64,7 +64,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   const bool rounds = kernels::compute_element(f.element) != f.element;
   if (rounds && !f.sums.reserve(std::min(f.count, kFlushPiece) * sizeof(float)))
     return {Code::no_memory, "no memory to round the sum"};
-  const Table table(comm);
+  const LockedResiduals table(comm);
   const bool held = table && table->find(key) != nullptr;
   f.facts = quoted(key) + ", " + std::to_string(f.count) + " " + std::string(name(f.element)) +
             (held ? ", with a residual" : ", without a residual") + '\0';
@@ -131,7 +131,7 @@ Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm com
   const Status local_error = guarded_status([&] { return prepare(f, count, datatype, comm, key); });
   Status status = guarded_status([&] { return run(f, local_error, comm, touched); });
   if (f.entry == nullptr) return status;
-  const Table table(f.state);
+  const LockedResiduals table(f.state);
   --f.entry->users;
   if (touched && !status.ok()) table->drop(key);  // part of it may have gone into a sum that nobody got
   return status;

@@ -53,8 +53,8 @@ class CallRun : public InFlight {
   virtual void start() noexcept = 0;
   // Valid once the call is done.
   virtual const Outcome& outcome() const = 0;
-  // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
-  // each rank's progress would decide whether a call finds its key free.
+  // To be called once the caller knows the outcome. Lets another call use the key. Not earlier: else the key
+  // would be free on fast ranks and busy on slow ones.
   virtual void release() noexcept = 0;
 };
 

@@ -2,10 +2,11 @@
 
 #include <sched.h>
 
-#include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/shared_time.hpp"
@@ -37,26 +38,33 @@ void say_unfinished(std::size_t requests) {
                      rank, requests, requests == 1 ? " was" : "s were");
 }
 
-Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
+Result<bool> wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question,
+                          double patience_s) {
   constexpr int kSpins = 200;
   const InLibrary in_library;
   Share share;
   share.begin();
   const int limit = env().ok() ? env()->watchdog : 0;
-  const auto start = std::chrono::steady_clock::now();
+  const double start_s = now_s();
   bool said = limit == 0;
   for (int tests = 0;; ++tests) {
     int done = 0;
     MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
-    if (done) return {};
+    if (done) return true;
     (void)advance_requests();  // a late rank may be waiting for one of these calls
     if (tests < kSpins) continue;
     sched_yield();
-    if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {
+    const double waited_s = now_s() - start_s;
+    if (!said && waited_s > limit) {
       say_where(comm, limit, why, question);
       said = true;
     }
+    if (waited_s > patience_s) return false;
   }
+}
+
+Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
+  return wait_watched(comm, request, why, question, std::numeric_limits<double>::infinity()).status();
 }
 
 Status wait_in_call(MPI_Comm comm, MPI_Request& request) {

@@ -15,6 +15,10 @@ namespace mq {
 // says so once on stderr and goes on waiting. why: "at the first large sum"; question: what may be wrong.
 Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question);
 
+// The same, for at most patience_s seconds. False: the request is not complete, and stays active.
+Result<bool> wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question,
+                          double patience_s);
+
 // The same for the first reduction of a collective_check().
 Status wait_in_call(MPI_Comm comm, MPI_Request& request);
 

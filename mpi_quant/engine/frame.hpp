@@ -75,9 +75,8 @@ struct Maxima {
   kernels::Measured measured{};  // of the vector (kernels::Codec::measure)
   std::uint64_t calls = 0;       // that the residual of the call's key has served
   std::uint64_t seed = 0;        // of random rounding
-  // About the estimates of the key, if the memory rule keeps some. version: what they have been through; 0:
-  // nothing yet. Two ranks differ in it if the greatest version is not the complement of the greatest
-  // complement.
+  // About the estimates of the key, if the memory rule keeps some. version: 0 before their first call. Two
+  // ranks differ in it if the greatest version is not the complement of the greatest complement.
   std::uint64_t version = 0, version_complement = 0;
   std::uint16_t missing = 0;  // 1: this rank has no arrays for them
   std::uint16_t starts = 0;   // 1: this rank asks for an exact call, which starts them again

@@ -105,11 +105,12 @@ extern "C" {
  * Communicators. The first call on a communicator waits for all ranks, also if it is one of Requests. Ranks
  * that use several communicators for the first time must begin with them in the same order. The first call
  * makes a private communicator for the library's own messages. MPI has few of them (MPICH about 2,000). If
- * MPI has none left, the communicator stays without a private one until it is freed, on all ranks. Then
- * MPIQ_Allreduce is exact, or an error if a rank names a method or if the type is a half type; so is
- * MPIQ_Allreduce_group. MPI_Allreduce under the preload library is MPI's own. MPIQ_Factors_allreduce sums
- * dense matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is
- * MPIQ_EXACT_NO_COMM. The error handler of comm does not see MPI's error.
+ * MPI has none left, the communicator stays without a private one until it is freed, on all ranks. Then the
+ * blocking functions from Allreduce to Reduction to a root, and MPIQ_Allreduce_group, are exact. They are an
+ * error if a rank names a method, or if vectors of a half type are to be added. A program's own calls under
+ * the preload library stay MPI's. MPIQ_Factors_allreduce sums dense matrices. All other functions that
+ * exchange vectors, such as Requests, are an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM. The error
+ * handler of comm does not see MPI's error.
  *
  * GPUs. The vectors of the functions from Allreduce to Requests, and the buffers of Residuals, may be in host
  * memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are
@@ -152,9 +153,9 @@ extern "C" {
  *   elements are rows of reals.
  *
  * Every other call goes to the MPI library unchanged. Codecs sum half types in float and round once. MPI
- * cannot reduce those of this library, so without a method, or with "mpi", the codec of their own type does.
- * It also sums half types of MPI itself that the running MPI cannot sum, and makes all means of half types.
- * MPI cannot reduce derived types, so it gets their reals.
+ * cannot reduce this library's half types, so without a method, or with "mpi", the codec of their own type
+ * does. It also sums half types of MPI itself that the running MPI cannot sum, and makes all means of half
+ * types. MPI cannot reduce derived types, so it gets their reals.
  *
  * Info keys:
  *
@@ -230,7 +231,7 @@ MPIQ_PUBLIC int MPIQ_Type_bfloat16(MPI_Datatype* datatype);
  * send it their encoded parts; it adds them to its own, which it does not encode, and encodes nothing. This
  * is what sharded training needs for gradients. Compressed are sums of the same types as in Allreduce.
  *
- * Info keys: those of Allreduce but mpiq_matrix, which is an error. mpiq_skip has no effect. A method
+ * Info keys: as in Allreduce, but mpiq_matrix is an error. mpiq_skip has no effect. A method
  * names no plan, and no memory rule but none and carry. With mpiq_key each rank keeps a residual of the
  * whole vector; an allreduce of as many elements may use the same key. Policies and MPIQ_Stats count the
  * bytes of the whole vector. */
@@ -258,7 +259,7 @@ MPIQ_PUBLIC int MPIQ_Reduce_scatter_block(const void* sendbuf, void* recvbuf, MP
  *
  *     IN   recvcounts  by rank: the elements of its part, which may be 0. The same array on all ranks
  *
- * The other arguments are those of MPIQ_Reduce_scatter_block. */
+ * The other arguments are as in MPIQ_Reduce_scatter_block. */
 MPIQ_PUBLIC int MPIQ_Reduce_scatter(const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
@@ -305,7 +306,7 @@ MPIQ_PUBLIC int MPIQ_Allgather(const void* sendbuf, MPI_Count sendcount, MPI_Dat
  *     IN   displs      by rank: where its part begins in recvbuf, in elements. Ranks may differ. A negative
  *                      one is left to the MPI library
  *
- * The other arguments are those of MPIQ_Allgather. Elements of recvbuf between the parts stay as they are. */
+ * The other arguments are as in MPIQ_Allgather. Elements of recvbuf between the parts stay as they are. */
 MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                 void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info);
@@ -348,8 +349,8 @@ MPIQ_PUBLIC int MPIQ_Bcast(void* buffer, MPI_Count count, MPI_Datatype datatype,
  * vector. The root receives no more than one if vectors are long. Compressed are sums of the same types as in
  * Allreduce.
  *
- * Info keys: as in Reduce-scatter. A key may serve calls with different roots, and those of Reduce-scatter
- * and Allreduce with as many elements, in turn. */
+ * Info keys: as in Reduce-scatter. A key may serve calls with different roots in turn, also with calls of
+ * Reduce-scatter and Allreduce with as many elements. */
 
 /* Gives the sum of all ranks' vectors to the root. Collective.
  *
@@ -376,9 +377,9 @@ MPIQ_PUBLIC int MPIQ_Reduce(const void* sendbuf, void* recvbuf, MPI_Count count,
  * MPIQ_Test or MPIQ_Wait completes both. Until then the program must not touch the buffers. The other
  * collectives have functions of both kinds, too.
  *
- * Arguments. The library copies arrays of counts and displacements, and reads info, before it returns: unlike
- * those of MPI, they may change or be freed then. A datatype or an operation that the program has made must
- * stay until the call is over, and that of a persistent call until MPIQ_Request_free.
+ * Arguments. The library copies arrays of counts and displacements, and reads info, before it returns. Unlike
+ * in MPI, they may change or be freed then. A datatype or an operation that the program has made must stay
+ * until the call is over, or of a persistent call until MPIQ_Request_free.
  *
  * Order. All ranks start their calls on a communicator in the same order, whichever functions make them. They
  * may complete them in any order. Any number of calls may be in flight. A key belongs to one call at a time:
@@ -434,14 +435,14 @@ MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Coun
  *     IN   all but request   as in the function without "I"
  *     OUT  request           the call in flight
  *
- * Compressed results, residuals and estimates are those of the blocking functions, bit for bit. If MPI makes
- * the call, it is by its own non-blocking function, which may round differently. In place, the parts of a
+ * Compressed results, residuals and estimates have the bits of the blocking functions. If MPI makes the
+ * call, it is by its own non-blocking function, which may round differently. In place, the parts of a
  * buffer that are undefined afterwards may change as soon as the call has started.
  *
  * Return errors of starting only, as MPIQ_Iallreduce. *request is then MPIQ_REQUEST_NULL. If MPI has no
  * communicator left for the library, they are an error.
  *
- * Hint: start the gather of the next layer's parameters before the computation with those of this one, and
+ * Hint: start the gather of the next layer's parameters before you compute with this layer's, and
  * the reduce-scatter of a gradient as soon as it is there. */
 MPIQ_PUBLIC int MPIQ_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
@@ -466,8 +467,8 @@ MPIQ_PUBLIC int MPIQ_Ireduce(const void* sendbuf, void* recvbuf, MPI_Count count
  *     OUT  request           inactive until MPIQ_Start; MPIQ_REQUEST_NULL if the function fails
  *
  * What is said of MPIQ_Allreduce_init holds: addresses, counts, displacements, root, method, key and memory
- * are settled here. A start that the library compresses allocates nothing. Results are those of the functions
- * that start a call once.
+ * are settled here. A start that the library compresses allocates nothing. Results are the same as by the
+ * functions that start a call once.
  *
  * Return an error on all ranks if their calls differ, or if one of them brings an unusable argument.
  *
@@ -556,15 +557,15 @@ typedef struct MPIQ_Stats {
   uint64_t wire_bytes_received; /* in frames */
   uint64_t messages_sent;       /* frames, and messages of agreements */
   uint64_t nonfinite;           /* elements that were NaN or Inf; counted at every encode */
-  uint64_t overflows;           /* finite elements that were too large for the codec; likewise */
+  uint64_t overflows;           /* finite elements, too large for the codec; at every encode */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
-  uint64_t sparse_calls;        /* of the functions of Sparse; the numbers above hold their bytes too */
-  uint64_t scheme_calls;        /* of lowrank, MPIQ_Factors_allreduce and MPIQ_Neighbor_mix; likewise */
+  uint64_t sparse_calls;        /* of the functions of Sparse; the numbers above hold their bytes as well */
+  uint64_t scheme_calls;        /* of lowrank, MPIQ_Factors_allreduce and MPIQ_Neighbor_mix; bytes as well */
   uint64_t declined_calls;      /* calls that lowrank could not serve; MPI reduced them */
   uint64_t exact_mode;          /* MPIQ_EXACT_NONE or a reason */
   double encode_s;              /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
-  double decode_s;              /* likewise */
+  double decode_s;              /* as encode_s */
   double wait_s;                /* in communication that nothing hid */
 } MPIQ_Stats;
 #define MPIQ_STATS_INIT \
@@ -907,13 +908,13 @@ MPIQ_PUBLIC int MPIQ_Allreduce_group(int n, const void* const sendbufs[], void* 
                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
 /* Starts MPIQ_Allreduce_group. Collective, but need not wait for other ranks. MPIQ_Wait and MPIQ_Test
- * complete the request, as that of MPIQ_Iallreduce, and what is said there of calls in flight holds.
+ * complete the request, as with MPIQ_Iallreduce, and what is said there of calls in flight holds.
  *
  *     IN   n to info  as in MPIQ_Allreduce_group. The arrays sendbufs, recvbufs, counts and keys may change
  *                     once the function has returned; the vectors must not be touched before completion
  *     OUT  request    MPIQ_REQUEST_NULL if the function fails
  *
- * Compressed results, and residuals, are those of MPIQ_Allreduce_group, bit for bit. A key serves one call at
+ * Compressed results, and residuals, have the bits of MPIQ_Allreduce_group. A key serves one call at
  * a time: a call with a key of a group in flight is an error on all ranks. If MPI sums the vectors, there is
  * one MPI_Iallreduce for each, which may round differently. Where MPI has no communicator left for the
  * library, the function is an error. */
@@ -929,7 +930,7 @@ MPIQ_PUBLIC int MPIQ_Iallreduce_group(int n, const void* const sendbufs[], void*
  *     IN   n to info  as in MPIQ_Iallreduce_group
  *     OUT  request    inactive until MPIQ_Start; MPIQ_REQUEST_NULL if the function fails
  *
- * Results are those of MPIQ_Iallreduce_group, bit for bit. Returns an error on all ranks if their calls
+ * Results have the bits of MPIQ_Iallreduce_group. Returns an error on all ranks if their calls
  * differ, or if the vectors cannot be summed by one call, as in MPIQ_Allreduce_group.
  *
  * Hint: for the gradients of a training, which are the same vectors in every step. */
@@ -941,7 +942,7 @@ MPIQ_PUBLIC int MPIQ_Allreduce_group_init(int n, const void* const sendbufs[], v
 /* Sums matrices that are products of narrow ones, such as gradients of fully connected layers. Collective.
  *
  *     IN   u         m x k; column by column, so a column is what one sample brings
- *     IN   v         n x k; likewise
+ *     IN   v         n x k; also column by column
  *     IN   m, n      the same on all ranks
  *     IN   k         may differ between ranks, and may be 0
  *     OUT  result    m x n: the sum of U V^T over all ranks, column by column; overlaps neither u nor v

@@ -71,8 +71,8 @@ inline bool is_made_up(std::string_view key) {
 inline constexpr std::string_view kBasisKey = "~Q:";
 inline std::string basis_key(std::string_view key) { return std::string(kBasisKey).append(key); }
 
-// What estimates have been through, and in the lowest byte their form (kernels::EstimateTerms::form), which
-// is not 0.
+// The version of estimates: a hash of the calls that changed them, and in the lowest byte their form
+// (kernels::EstimateTerms::form), which is not 0.
 constexpr std::uint64_t version_of(std::uint64_t history, std::uint8_t form) { return history << 8 | form; }
 constexpr std::uint8_t form_of(std::uint64_t version) { return static_cast<std::uint8_t>(version & 0xff); }
 
@@ -94,8 +94,8 @@ class Residuals {
     int users = 0;                  // calls in flight that use it
     std::uint64_t calls = 0;        // that have used it; equal on all ranks
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
-    // What the arrays have been through if they are estimates (MemoryRule::keeps_estimates): equal on all
-    // ranks where the second array is. 0: they are not, and the first array is a residual.
+    // Of the arrays, if they are estimates (MemoryRule::keeps_estimates). Ranks with the same version have
+    // the same second array. 0: they are no estimates, and the first array is a residual.
     std::uint64_t version = 0;
     std::uint64_t calls_since_exact = 0;  // calls since the last exact one; equal on all ranks
     std::uint64_t calls_skipped = 0;      // calls in a row in which this rank sent nothing

@@ -17,7 +17,7 @@
 //   params       := '(' param=value {',' param=value} ')'
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
-// 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs
+// 'site', 'small' and the options but 'seed' are for calls of unmodified programs
 // (preload/intercept.cpp). A call site is a fact of one rank, and ranks may differ in it. A rule matches sums
 // below 64 KiB only if it says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its
 // relatives have no call site and ignore these options.
@@ -93,8 +93,8 @@ std::string params_to_string(const Method&);  // "block=512": every parameter of
 // "64K" -> 65536; the whole text must be a number with an optional suffix.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-// MPI_Allreduce of unmodified programs: no sum below kFloorBytes is compressed unless a rule says "small",
-// because scalars, norms and flags are that short. No sum at all below kSmallFloorBytes is compressed.
+// Calls of unmodified programs: no vector below kFloorBytes is compressed unless a rule says "small",
+// because scalars, norms and flags are that short. None at all below kSmallFloorBytes is compressed.
 inline constexpr std::uint64_t kFloorBytes = 64 << 10, kSmallFloorBytes = 4 << 10;
 
 // What a choice may depend on. Everything is equal on all ranks, except for the call site.
@@ -104,7 +104,7 @@ struct CallKey {
   kernels::Element element = kernels::Element::f32;
   std::uint64_t number = 0;    // calls on its communicator before this one
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
-  bool intercepted = false;    // MPI_Allreduce of an unmodified program: short sums are never compressed
+  bool intercepted = false;    // a call of an unmodified program: short vectors are never compressed
   std::string_view site = {};  // where the program called, if it is known
   Collective collective = Collective::allreduce;
 };

@@ -46,7 +46,7 @@ void set_watching(bool on) { std::atomic_ref(internal::watching_word).store(on, 
 
 std::uint64_t start_ticks = 0;
 double start_s = 0, start_wait_s = 0;
-bool all_ranks = false;  // all ranks come to finalize with a record
+bool began_in_init = false;  // on all ranks that want a report
 
 // The first line of a text, with blanks in place of tabs.
 std::string first_line(std::string text) {
@@ -277,9 +277,17 @@ void conclude_alone(const std::string& mine, double elapsed_s, int rank, int siz
         path == "-" ? path : path + "." + std::to_string(rank));
   (void)std::fprintf(
       stderr,
-      "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or "
-      "MPI was initialized before the library was loaded\n",
+      "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or came "
+      "too late, or MPI was initialized before the library was loaded\n",
       size);
+}
+
+// Whether all ranks write one report. They know it of each other from the first large sum of the world. If
+// there was none, they wait for each other, but not for ever.
+Result<bool> is_together(int size) {
+  if (size == 1 || !began_in_init) return size == 1;
+  const CommState* const world = find_state(MPI_COMM_WORLD);
+  return world != nullptr ? Result<bool>(world->policy.same_watch) : all_come(MPI_COMM_WORLD);
 }
 
 Status conclude_run() {
@@ -288,10 +296,9 @@ Status conclude_run() {
   MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
   const std::string mine = bring(elapsed_s);
-  // same_watch is what the ranks learned of each other at the first large sum of the world, if there was one.
-  const CommState* const world = find_state(MPI_COMM_WORLD);
-  if (size == 1 || (all_ranks && (world == nullptr || world->policy.same_watch)))
-    return conclude_together(mine, elapsed_s, rank, size);
+  const Result<bool> together = is_together(size);
+  if (!together.ok()) return together.status();
+  if (*together) return conclude_together(mine, elapsed_s, rank, size);
   conclude_alone(mine, elapsed_s, rank, size);
   return {};
 }
@@ -348,7 +355,7 @@ void watch(bool after_init) noexcept {
     return;
   }
   try_report(env()->report);
-  all_ranks = after_init;
+  began_in_init = after_init;
   start_ticks = ticks();
   start_s = now_s();
   start_wait_s = waited_for_core_s();

@@ -2,11 +2,38 @@
 
 #include <limits>
 
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
+namespace {
+
+constexpr const char *kWhy = "to write a report", *kQuestion = "do all ranks have MPIQ_REPORT or MPIQ_MODE?";
+
+double patience_s() {
+  constexpr int kDefault_s = 30;
+  return 10.0 * (env().ok() && env()->watchdog > 0 ? env()->watchdog : kDefault_s);
+}
+
+}  // namespace
+
+// A rank that stops waiting says so in a second collective call, which it does not wait for. A rank that
+// comes after that completes the first call, and learns from the second one that nobody is there any more.
+Result<bool> all_come(MPI_Comm comm) {
+  static int gave_up = 0, any_gave_up = 0;  // MPI may use them after the return
+  MPI_Request came = MPI_REQUEST_NULL, told = MPI_REQUEST_NULL;
+  MQ_TRY(mpi_status(PMPI_Ibarrier(comm, &came), "MPI_Ibarrier"));
+  const Result<bool> all = wait_watched(comm, came, kWhy, kQuestion, patience_s());
+  if (!all.ok()) return all.status();
+  gave_up = !*all;
+  MQ_TRY(mpi_status(PMPI_Iallreduce(&gave_up, &any_gave_up, 1, MPI_INT, MPI_MAX, comm, &told),
+                    "MPI_Iallreduce"));
+  if (gave_up) return false;
+  const Result<bool> heard = wait_watched(comm, told, kWhy, kQuestion, patience_s());
+  return heard.ok() ? Result<bool>(*heard && !any_gave_up) : heard;
+}
 
 Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine) {
   int rank = 0, size = 1;
@@ -14,7 +41,7 @@ Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine) 
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(mpi_status(PMPI_Ibarrier(comm, &request), "MPI_Ibarrier"));
-  MQ_TRY(wait_watched(comm, request, "to write a report", "do all ranks have MPIQ_REPORT or MPIQ_MODE?"));
+  MQ_TRY(wait_watched(comm, request, kWhy, kQuestion));
   const bool at_root = rank == 0;
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(at_root ? static_cast<std::size_t>(size) : 0), starts(lengths.size());

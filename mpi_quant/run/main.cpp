@@ -1,4 +1,4 @@
-// mpiq-run: starts a program with MPI_Allreduce replaced, or shows what a policy decides.
+// mpiq-run: starts a program with the preload library, or shows what a policy decides.
 //
 // It uses no MPI: it sets the environment variables that the preload library reads and then becomes the
 // program (exec). So it works under any launcher and adds no process.

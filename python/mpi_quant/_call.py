@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from mpi_quant import _arrays
-from mpi_quant._library import check, communicator, datatype, handle_of, library
+from mpi_quant._library import Error, check, communicator, datatype, handle_of, library
 
 Words = dict[str, str]  # info keys without "mpiq_"
 
@@ -202,6 +202,7 @@ class Request:
     def __init__(self, prepared: Prepared, function: Any) -> None:
         """Starts the call by a function of the library."""
         self._handle, self._prepared = ctypes.c_void_p(), prepared
+        self._failed: tuple[str, int] | None = None  # how the call ended: text and code of its Error
         _in_flight.add(self)  # first: what a signal raises may come when the call has begun
         try:
             check(prepared.run(function, ctypes.byref(self._handle)))
@@ -210,30 +211,39 @@ class Request:
                 _in_flight.discard(self)
 
     def test(self) -> bool:
-        """True if the result is there. Does what can be done now, and does not wait. Raises the call's Error."""
-        if self._handle.value is None:
+        """True if the result is there. Does what can be done now, and does not wait. Raises the call's Error, each time."""
+        if self._is_over():
             return True
         flag = ctypes.c_int(0)
         self._completed(library().functions.MPIQ_Test(ctypes.byref(self._handle), ctypes.byref(flag)))
         return bool(flag.value)
 
     def wait(self, sleep: float | None = None) -> Any:
-        """The result, as the blocking function returns it. Raises the call's Error.
+        """The result, as the blocking function returns it. Raises the call's Error, each time.
 
         sleep: seconds between two tests, such as 50e-6. Then waiting leaves the core to others. None: MPI waits, which reacts
         fastest and keeps the core busy.
         """
         while sleep is not None and not self.test():
             time.sleep(sleep)
-        if self._handle.value is not None:
+        if not self._is_over():
             self._completed(library().functions.MPIQ_Wait(ctypes.byref(self._handle)))
         return self._prepared.result()
+
+    def _is_over(self) -> bool:
+        if self._failed is not None:
+            raise Error(*self._failed)
+        return self._handle.value is None
 
     def _completed(self, code: int) -> None:
         if self._handle.value is None:
             _in_flight.discard(self)
             self._prepared.keep = None
-        check(code)
+        try:
+            check(code)
+        except Error as error:
+            self._failed = str(error), error.code
+            raise
 
 
 def iallreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,

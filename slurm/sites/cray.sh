@@ -1,4 +1,5 @@
-# A Cray EX with Slurm: MPICH of the vendor over Slingshot, programming environments as modules, a scratch file system.
+# A Cray EX with Slurm: MPICH of the vendor over Slingshot, programming environments as modules, a scratch
+# file system.
 partition=standard
 qos=standard
 modules="PrgEnv-gnu cray-hdf5 cray-python"

@@ -1,5 +1,6 @@
-# A cluster where MPICH speaks Slurm's PMI-1/2, as Debian's does: what slurm/submit assumes without a site. Copy this file, change
-# it, and name it by --site or MPIQ_SITE. Jobs source it, so that any bash will do; what is left out has the value shown here.
+# A cluster where MPICH speaks Slurm's PMI-1/2, as Debian's does: what slurm/submit assumes without a site.
+# Copy this file, change it, and name it by --site or MPIQ_SITE. Jobs source it, so that any bash will do;
+# what is left out has the value shown here.
 
 partition=          # of cells, unless --partition says otherwise; likewise account, qos, constraint
 account=

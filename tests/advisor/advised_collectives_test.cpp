@@ -11,6 +11,7 @@
 
 #include "mpi_quant/advisor/advice.hpp"
 #include "mpi_quant/advisor/predict.hpp"
+#include "mpi_quant/policy/words.hpp"
 #include "tests/advisor/samples.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/plan/promises.hpp"
@@ -229,6 +230,40 @@ TEST(AdvisedCollectives, rules_are_for_the_collective_of_their_class_and_choose_
     EXPECT_EQ(text.starts_with(std::string(name(collective)) + " 1M-2M@2 f64: "),
               collective != Collective::allreduce)
         << text;
+  }
+}
+
+// Of one class; the fastest and the slowest rank take so many times what the model says of the exact call.
+ClassAdvice advised(Collective collective, double fastest, double slowest,
+                    const std::optional<Validation>& check = {}) {
+  Scene scene({&collective, 1});
+  const double model_s = predict_dense(collective, 0x1p20, 2, scene.link);
+  scene.records[0].classes.begin()->second.seconds = 100 * model_s * fastest;
+  scene.records[1].classes.begin()->second.seconds = 100 * model_s * slowest;
+  if (check) scene.validations.push_back(*check);
+  return advise(scene.evidence()).front();
+}
+
+TEST(AdvisedCollectives, with_a_root_neither_who_leaves_early_nor_who_waits_tells_the_time_of_a_call) {
+  for (const Collective collective : kCollectives) {
+    const bool rooted = has_root(collective);
+    const double model_s = predict_dense(collective, 0x1p20, 2, Scene({&collective, 1}).link);
+    const auto expect = [&](const ClassAdvice& advice, double times_the_model) {
+      EXPECT_NEAR(advice.exact_s, model_s * times_the_model, 1e-9 * model_s) << name(collective);
+      for (const MethodAdvice& m : advice.methods) {
+        const bool doubted = times_the_model < 1 / kMostMiss;
+        EXPECT_EQ(m.doubt == Doubt::model, doubted) << name(collective) << ", " << m.method;
+        if (doubted) continue;
+        EXPECT_NEAR(*m.speedup, advice.exact_s / *m.predicted_s, 1e-9) << m.method;
+      }
+    };
+    expect(advised(collective, 0.05, 1.2), rooted ? 1 : 0.05);
+    expect(advised(collective, 0.05, 1000), rooted ? 1 : 0.05);
+    expect(advised(collective, 0.05, 0.8), rooted ? 0.8 : 0.05);
+    expect(advised(collective, 1.2, 1000), 1.2);
+    // A call of another size was tried. It took half of what the model says.
+    const Validation tried{std::string(kExact), class_of(collective, 2, 24), 0x1p24, 1, 0.5};
+    expect(advised(collective, 0.05, 1.2, tried), rooted ? 0.5 : 0.05);
   }
 }
 

@@ -144,7 +144,7 @@ TEST(Losses, of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
 
 TEST(Predict, is_the_model_at_the_rates_of_the_codec_and_the_link) {
   const LinkModel link{3e-6, 1e-6, 2e-9};
-  const CodecRates rates{1e-10, 2e-10, 3e-11, 4e-11};
+  const ElementTimes rates{1e-10, 2e-10, 3e-11, 4e-11};
   CallShape call;
   call.ranks.size = 5;
   call.count = 1 << 20;

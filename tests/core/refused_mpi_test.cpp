@@ -7,7 +7,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -172,6 +174,54 @@ TEST_F(Refused, several_vectors_are_an_error_if_ranks_have_other_versions_or_one
     expect_exact();
     MPI_Comm_free(&on);
   }
+}
+
+TEST_F(Refused, other_collectives_are_made_by_mpi_unless_the_call_names_a_method) {
+  MPI_Comm on = bereft("reduce_scatter 0-: onebit; allgather 0-: int8; bcast 0-: int8; reduce 0-: onebit");
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>((i * 17 + static_cast<std::size_t>(rank) * 31) % 101);
+  const int n = static_cast<int>(x.size()), each = n / size;
+  struct Function {
+    const char* name;
+    std::function<int(float* out, MPI_Info)> of_library;
+    std::function<int(float* out)> of_mpi;
+  };
+  const Function functions[]{
+      {"reduce_scatter",
+       [&](float* out, MPI_Info info) {
+         return MPIQ_Reduce_scatter_block(x.data(), out, each, MPI_FLOAT, MPI_SUM, on, info);
+       },
+       [&](float* out) { return MPI_Reduce_scatter_block(x.data(), out, each, MPI_FLOAT, MPI_SUM, comm); }},
+      {"allgather",
+       [&](float* out, MPI_Info info) {
+         return MPIQ_Allgather(x.data(), each, MPI_FLOAT, out, each, MPI_FLOAT, on, info);
+       },
+       [&](float* out) { return MPI_Allgather(x.data(), each, MPI_FLOAT, out, each, MPI_FLOAT, comm); }},
+      {"bcast",
+       [&](float* out, MPI_Info info) {
+         std::copy(x.begin(), x.end(), out);
+         return MPIQ_Bcast(out, n, MPI_FLOAT, 0, on, info);
+       },
+       [&](float* out) {
+         std::copy(x.begin(), x.end(), out);
+         return MPI_Bcast(out, n, MPI_FLOAT, 0, comm);
+       }},
+      {"reduce",
+       [&](float* out, MPI_Info info) {
+         return MPIQ_Reduce(x.data(), out, n, MPI_FLOAT, MPI_SUM, 0, on, info);
+       },
+       [&](float* out) { return MPI_Reduce(x.data(), out, n, MPI_FLOAT, MPI_SUM, 0, comm); }}};
+  for (int round = 0; round < 2; ++round)
+    for (const Function& f : functions) {
+      std::vector<float> found(x.size()), expected = found;
+      ASSERT_EQ(f.of_library(found.data(), MPI_INFO_NULL), MPI_SUCCESS) << f.name;
+      ASSERT_EQ(f.of_mpi(expected.data()), MPI_SUCCESS);
+      EXPECT_EQ(found, expected) << f.name;
+      expect_error_everywhere(f.of_library(found.data(), Info{{"mpiq_method", "int8"}}),
+                              "no communicator left");
+    }
+  refuses = false;
+  MPI_Comm_free(&on);
 }
 
 TEST_F(Refused, requests_half_types_and_sparse_reductions_are_errors_on_all_ranks) {

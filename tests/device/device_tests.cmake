@@ -31,7 +31,8 @@ mpiq_device_test(device_memory_test device_memory_test.cpp)
 
 # Tests of what calls a CUDA driver, over a fake one.
 #
-# It is a GPU without one: libcuda.so.1 of fake_cuda/, which is this process. A program is linked with it or started with it preloaded.
+# It is a GPU without one: libcuda.so.1 of fake_cuda/, which is this process. A program is linked with it or
+# started with it preloaded.
 if(TARGET mpi_quant_cuda)
   add_subdirectory(fake_cuda)
 
@@ -46,14 +47,16 @@ if(TARGET mpi_quant_cuda)
     mpiq_test(${name} ${ARGN})
     mpiq_fake_cuda(${name})
   endfunction()
-  # mpiq_fake_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ... [LIBS ...] [ENV ...]): as mpiq_mpi_test, with a driver.
+  # mpiq_fake_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ... [LIBS ...] [ENV ...]): as mpiq_mpi_test, with a
+  # driver.
   function(mpiq_fake_cuda_mpi_test name)
     mpiq_mpi_test(${name} ${ARGN})
     mpiq_fake_cuda(${name})
   endfunction()
 
-  # mpiq_any_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ...): as mpiq_mpi_test, with the driver that the loader finds: under CTest the
-  # fake one, by its folder, in scripts/gpu_check the machine's. Not by target_link_libraries, which has the program look there first.
+  # mpiq_any_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ...): as mpiq_mpi_test, with the driver that the loader
+  # finds: under CTest the fake one, by its folder, in scripts/gpu_check the machine's. Not by
+  # target_link_libraries, which has the program look there first.
   function(mpiq_any_cuda_mpi_test name)
     mpiq_mpi_test(${name} ${ARGN} ENV LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>)
     target_link_options(${name} PRIVATE -Wl,--no-as-needed $<TARGET_FILE:fake_cuda>)
@@ -67,8 +70,8 @@ if(TARGET mpi_quant_cuda)
   mpiq_fake_cuda_test(device_driver_test device_driver_test.cpp)
   mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
 
-  # A driver that is opened by a program which did not have one: the library is found beside it; is told not to look; is
-  # not there; the driver is refused; or names no functions.
+  # A driver that is opened by a program which did not have one: the library is found beside it; is told not
+  # to look; is not there; the driver is refused; or names no functions.
   mpiq_test(device_absent_test device_absent_test.cpp)
   set_tests_properties(device_absent_test PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_cuda>")
   add_dependencies(device_absent_test mpi_quant_cuda fake_cuda fake_hidden_cuda fake_old_cuda)
@@ -97,7 +100,8 @@ if(TARGET mpi_quant_cuda)
     -D EXPECTED=mpiq_cuda_api -P ${PROJECT_SOURCE_DIR}/tests/tree/symbols_test.cmake)
   set_tests_properties(device_needed symbols_mpi_quant_cuda PROPERTIES LABELS unit TIMEOUT 60)
 
-  # What drivers older than nvcc are given. That its version has what it uses, ptxas has found out when it made the binaries of it.
+  # What drivers older than nvcc are given. That its version has what it uses, ptxas has found out when it
+  # made the binaries of it.
   if(MPIQ_HAVE_CUDA)
     get_target_property(ptx mq_device_image MPIQ_PTX)
     add_test(NAME device_ptx COMMAND grep -x -E "[.]version 7[.][0-8]" ${ptx})
@@ -123,7 +127,8 @@ if(TARGET mpi_quant_cuda)
   mpiq_any_cuda_mpi_test(device_streams_mpi_test device_streams_mpi_test.cpp RANKS 1)
   mpiq_fake_cuda_mpi_test(device_mpi_test device_mpi_test.cpp device_calls_mpi_test.cpp RANKS 1 2 3 4)
   mpiq_fake_cuda_mpi_test(device_places_mpi_test device_places_mpi_test.cpp RANKS 1 2 3)
-  # Once more with a driver that takes no kernels: staged through host memory; with one that is never late; and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.
+  # Once more with a driver that takes no kernels: staged through host memory; with one that is never late;
+  # and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.
   set(variable_refuse FAKE_CUDA_IMAGE=refuse)
   set(variable_eager FAKE_CUDA_EAGER=1)
   set(variable_strict FAKE_CUDA_STRICT=1)
@@ -134,7 +139,8 @@ if(TARGET mpi_quant_cuda)
     endforeach()
   endforeach()
 
-  # Once more with messages in the GPU's memory, over an MPI that takes them; with one that does not; and with ranks that differ.
+  # Once more with messages in the GPU's memory, over an MPI that takes them; with one that does not; and with
+  # ranks that differ.
   mpiq_fake_cuda_mpi_test(device_wire_mpi_test device_wire_mpi_test.cpp device_mpi_test.cpp device_calls_mpi_test.cpp gpu_aware_mpi.cpp
     RANKS 1 2 3 ENV MPIQ_CUDA_WIRE=device)
   target_link_libraries(device_wire_mpi_test PRIVATE ${CMAKE_DL_LIBS})

@@ -1,4 +1,4 @@
-// Which vectors are one tensor, by the ranks of their magnitudes: sketches, and what follows from them call
+// Which vectors are one tensor, by the order of their magnitudes: sketches, and what follows from them call
 // by call.
 
 #include <gtest/gtest.h>
@@ -143,9 +143,9 @@ TEST(Recognizers, tensors_in_turn_are_told_apart_whatever_their_scales) {
   }
 }
 
-// The sum and the sum of squares of one vector, or a gradient and its small copy, through one buffer: the
-// ranks of their magnitudes are the same.
-TEST(Recognizers, vectors_with_the_same_ranks_in_turn_are_told_apart_by_scale_and_sign) {
+// The sum and the sum of squares of one vector, or a gradient and its small copy, through one buffer: their
+// magnitudes have the same order.
+TEST(Recognizers, vectors_with_the_same_order_in_turn_are_told_apart_by_scale_and_sign) {
   for (const bool squares : {true, false}) {
     Vectors make;
     Recognizer recognizer;

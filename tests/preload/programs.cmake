@@ -1,8 +1,8 @@
 # How programs under the preload library are compiled and run as tests.
 set(yielding LD_PRELOAD=$<TARGET_FILE:yielding_ucx>)
 
-# mpiq_program(NAME COMPILER OPTIONS...): compiled by a family's own compiler wrapper, as its users do; in a folder of its own,
-# for HDF5's leaves objects behind.
+# mpiq_program(NAME COMPILER OPTIONS...): compiled by a family's own compiler wrapper, as its users do; in a
+# folder of its own, for HDF5's leaves objects behind.
 function(mpiq_program name compiler)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name})
   set(sources ${ARGN})
@@ -18,8 +18,8 @@ function(mpiq_program name compiler)
   add_custom_target(program_${name} ALL DEPENDS ${file})
 endfunction()
 
-# mpiq_preload_test(NAME FAMILY RANKS COMMAND...): run by the family's own launcher. COMMAND may begin with NAME=VALUE. Ranks of
-# MPICH that wait let others run, behind what the test preloads itself.
+# mpiq_preload_test(NAME FAMILY RANKS COMMAND...): run by the family's own launcher. COMMAND may begin with
+# NAME=VALUE. Ranks of MPICH that wait let others run, behind what the test preloads itself.
 function(mpiq_preload_test name family ranks)
   set(command ${ARGN})
   if(family STREQUAL mpich)
@@ -31,6 +31,22 @@ function(mpiq_preload_test name family ranks)
   set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES LABELS mpi TIMEOUT 180)
   if(family STREQUAL openmpi)
     set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES ENVIRONMENT "${openmpi_env}")
+  endif()
+endfunction()
+# mpiq_preload_pair(NAME FAMILY COMMAND... : COMMAND...): the same for two ranks, each with its own command.
+function(mpiq_preload_pair name family)
+  set(commands ${ARGN})
+  if(family STREQUAL mpich)
+    list(TRANSFORM commands APPEND ":$<TARGET_FILE:yielding_ucx>" REGEX "^LD_PRELOAD=")
+  endif()
+  list(FIND commands ":" colon)
+  math(EXPR second "${colon} + 1")
+  list(INSERT commands ${second} -n 1 env)
+  add_test(NAME preload_${name}_${family} COMMAND ${mpiexec_${family}} -n 1 env ${commands})
+  mpiq_processors(2 preload_${name}_${family})
+  set_tests_properties(preload_${name}_${family} PROPERTIES LABELS mpi TIMEOUT 180)
+  if(family STREQUAL openmpi)
+    set_tests_properties(preload_${name}_${family} PROPERTIES ENVIRONMENT "${openmpi_env}")
   endif()
 endfunction()
 # mpiq_expect(REGEX TEST...): passes if the output matches.

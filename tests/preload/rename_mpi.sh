@@ -1,6 +1,6 @@
 #!/bin/sh
-# rename_mpi.sh PLUGIN FOLDER: into FOLDER, as plugin.so, a copy of the plugin that needs its MPI library under another name,
-# and a copy of that library under this name.
+# rename_mpi.sh PLUGIN FOLDER: into FOLDER, as plugin.so, a copy of the plugin that needs its MPI library
+# under another name, and a copy of that library under this name.
 set -eu
 name=$(ldd "$1" | grep -oE 'libmpi[a-z]*\.so\.[0-9]+' | head -n 1)
 library=$(ldd "$1" | awk -v name="$name" '$1 == name { print $3 }')

@@ -224,6 +224,30 @@ class Errors(OnAllRanks):
         self.assertEqual(len(mq._call._in_flight), 0)
 
     @compresses
+    def test_a_request_that_failed_stays_failed(self):
+        """Its array has no meaning. The text is that of its own error, whatever failed since then."""
+        starts = {"iallreduce": mq.iallreduce, "iallreduce_group": lambda x, **words: mq.iallreduce_group([x], **words),
+                  "ireduce_scatter": mq.ireduce_scatter, "iallgather": mq.iallgather, "ibcast": mq.ibcast, "ireduce": mq.ireduce}
+        x = vector(WORLD.size * (1000 + (WORLD.rank == 0)))
+        for name, start in starts.items():
+            for first in (lambda request: request.wait(), lambda request: request.wait(sleep=50e-6), self.until_tested):
+                with self.subTest(function=name):
+                    request = start(x, method="bf16")
+                    with self.assertRaises(mq.Error) as raised:
+                        first(request)
+                    with self.assertRaisesRegex(mq.Error, "nonsense"):
+                        mq.allreduce(x, method="nonsense")
+                    for again in (request.test, request.wait, lambda: request.wait(sleep=50e-6)):  # pylint: disable=cell-var-from-loop
+                        with self.assertRaises(mq.Error) as repeated:
+                            again()
+                        self.assertEqual((str(repeated.exception), repeated.exception.code), (str(raised.exception), raised.exception.code))
+
+    @staticmethod
+    def until_tested(request):
+        while not request.test():
+            pass
+
+    @compresses
     def test_an_array_that_cannot_be_used_is_an_error_of_all_ranks(self):
         """One rank gets the TypeError. The others do not wait for ever."""
         for start in (mq.allreduce, lambda *x, **words: mq.iallreduce(*x, **words).wait()):

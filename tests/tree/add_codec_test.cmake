@@ -1,12 +1,14 @@
 # cmake -D SOURCE=... -D WORK=... -D CXX=... -D GTEST=... -D OBJECTS=... -D TESTS=... -P add_codec_test.cmake
 # OBJECTS: those of mq_kernels and of the inputs of tests. TESTS: those of the four tests below.
 cmake_minimum_required(VERSION 3.25)
-# Does what CONTRIBUTING.md says under "Add a codec" and "Add a memory rule", in a copy of the tree: the codecs and rules of the
-# page must compile as printed, appear in the table, and pass the tests that every codec or rule gets.
+# Does what CONTRIBUTING.md says under "Add a codec" and "Add a memory rule", in a copy of the tree: the
+# codecs and rules of the page must compile as printed, appear in the table, and pass the tests that every
+# codec or rule gets.
 file(REMOVE_RECURSE ${WORK})
 file(COPY ${SOURCE}/kernels ${SOURCE}/tests DESTINATION ${WORK})
 
-# Each C++ block of the page after a line '<!-- codec: NAME -->' is a codec, and after '<!-- memory: NAME -->' a memory rule.
+# Each C++ block of the page after a line '<!-- codec: NAME -->' is a codec, and after '<!-- memory: NAME -->'
+# a memory rule.
 file(READ ${SOURCE}/CONTRIBUTING.md page)
 set(opening "<!-- (codec|memory): ([a-z0-9]+) -->\n```cpp[^\n]*\n")
 string(REGEX MATCHALL "${opening}" openings "${page}")

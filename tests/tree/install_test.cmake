@@ -1,10 +1,11 @@
-# cmake -D PART=... -D GENERATOR=... -D BUILD=... -D SOURCE=... -D WORK=... -D MPICC=... -D FAMILY=... -D MPIEXEC=... [-D OTHER_MPICC=...]
-#   -P install_test.cmake
-# Installs the build, moves it and uses it as a stranger would, who is not root. WORK: a folder that everyone can reach. The parts are
-# tests of their own, so that .ci/run repeats none:
+# cmake -D PART=... -D GENERATOR=... -D BUILD=... -D SOURCE=... -D WORK=... -D MPICC=... -D FAMILY=...
+#   -D MPIEXEC=... [-D OTHER_MPICC=...] -P install_test.cmake
+# Installs the build, moves it and uses it as a stranger would, who is not root. WORK: a folder that everyone
+# can reach. The parts are tests of their own, so that .ci/run repeats none:
 #   files     installs, moves, and looks at what is there; the other parts need it
 #   own       find_package and pkg-config, in C, C++ and Fortran, with the MPI library of the build
-#   examples  examples/ as a project of its own: all are built, and of each kind one runs. In the tree all run (example_*)
+#   examples  examples/ as a project of its own: all are built, and of each kind one runs. In the tree all
+#             run (example_*)
 #   other     as own, with the MPI library of the other family, whose compiler is OTHER_MPICC
 foreach(language C CXX Fortran)
   unset(ENV{CMAKE_${language}_COMPILER_LAUNCHER})  # whose files may be another user's
@@ -99,7 +100,8 @@ function(find_package_in mpicc languages at)
     -DMPI_C_COMPILER=${mpicc} -DMPI_CXX_COMPILER=${mpicxx} -DMPI_Fortran_COMPILER=${mpifort})
 endfunction()
 
-# compile(COMPILER SOURCE PROGRAM PACKAGES...): a program of one source, with the flags that pkg-config has for these packages.
+# compile(COMPILER SOURCE PROGRAM PACKAGES...): a program of one source, with the flags that pkg-config has
+# for these packages.
 find_program(PKG_CONFIG pkg-config REQUIRED)
 function(compile compiler source program)
   run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pkgconfig} ${PKG_CONFIG} --cflags --libs ${ARGN})
@@ -176,8 +178,8 @@ run(${other_mpiexec} -n 2 ${home}/linked)
 set(language c)
 compile(${OTHER_MPICC} ${WORK}/calls.c calls mpi_quant_pmpi mpi_quant-${FAMILY})
 run(${other_mpiexec} -n 2 ${lossy} ${home}/calls lossy)
-# The wrong library: an error at the first call; without mpiexec, because that of Open MPI 4 loses more of what ranks say
-# that end at once. A package without the right one: an error of find_package.
+# The wrong library: an error at the first call; without mpiexec, because that of Open MPI 4 loses more of
+# what ranks say that end at once. A package without the right one: an error of find_package.
 compile(${OTHER_MPICC} ${consumer}/consumer.c linked mpi_quant-${FAMILY})
 set(expected "libmpi_quant_${FAMILY} does not fit the MPI of this program, .*: link libmpi_quant_${other_family}")
 run(${home}/linked)

@@ -1,5 +1,5 @@
-# cmake -D READELF=... -D LIBRARIES=a,b,c -D WITHOUT=a,b,c -P needed_test.cmake: none of these libraries needs one whose name has
-# one of these words in it.
+# cmake -D READELF=... -D LIBRARIES=a,b,c -D WITHOUT=a,b,c -P needed_test.cmake: none of these libraries needs
+# one whose name has one of these words in it.
 string(REPLACE "," ";" libraries "${LIBRARIES}")
 string(REPLACE "," "|" words "${WITHOUT}")
 foreach(library IN LISTS libraries)

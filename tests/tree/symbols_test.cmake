@@ -1,4 +1,5 @@
-# cmake -D NM=... -D LIBRARY=... -D EXPECTED=a,b,c -P symbols_test.cmake: the library exports exactly these symbols.
+# cmake -D NM=... -D LIBRARY=... -D EXPECTED=a,b,c -P symbols_test.cmake: the library exports exactly these
+# symbols.
 execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY} OUTPUT_VARIABLE output RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${NM} ${LIBRARY} failed")

@@ -1,5 +1,5 @@
-// What the files of the MPIQ_Residual_ functions share: checks of arguments, the table of a communicator's
-// residuals, and the end of each function.
+// What the files of the MPIQ_Residual_ functions share: checks of arguments, the residuals of a communicator
+// under its lock, and the end of each function.
 #pragma once
 
 #include <mutex>
@@ -34,12 +34,12 @@ inline Status check_intracommunicator(MPI_Comm comm) {
 
 // The residuals of a communicator, locked while this object lives. It is false if the communicator has no
 // state, and so no residuals.
-class Table {
+class LockedResiduals {
  public:
-  explicit Table(CommState* state) : state_(state) {
+  explicit LockedResiduals(CommState* state) : state_(state) {
     if (state_ != nullptr) lock_ = std::unique_lock(state_->mutex);
   }
-  explicit Table(MPI_Comm comm) : Table(find_state(comm)) {}
+  explicit LockedResiduals(MPI_Comm comm) : LockedResiduals(find_state(comm)) {}
   explicit operator bool() const { return state_ != nullptr; }
   Residuals* operator->() const { return &state_->residuals; }
   CommState* state() const { return state_; }
