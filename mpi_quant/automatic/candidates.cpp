@@ -84,6 +84,7 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
          std::vector<AutoCandidate>& out) {
   Result<Method> method = parse_method(text);
   if (!method.ok() || method->exact()) return;  // cannot happen: a test parses every word of the tables
+  if (!calls.can_use(*method)) return;
   const double scale = scale_of(calls.element);
   AutoCandidate candidate{.method = *method,
                           .encode_s = usual.encode_ns * scale * 1e-9,
@@ -111,6 +112,11 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
 
 }  // namespace
 
+// What a codec measures before a call is of one vector.
+bool CallClass::can_use(const Method& method) const {
+  return vectors == 0 || method.codec->measures(method.params) == kernels::Measures::nothing;
+}
+
 std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
   std::vector<AutoCandidate> out(1);
   const Automatic& limit = calls.limit;
@@ -133,7 +139,7 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
                                            const Method& method) {
   const bool is_half = kernels::element_bytes(calls.element) < sizeof(float);
   if (is_half || method.exact() || method.scheme != nullptr || method.memory != nullptr) return {};
-  if (!unfit_for(calls.collective, method).empty()) return {};
+  if (!unfit_for(calls.collective, method).empty() || !calls.can_use(method)) return {};
   const auto same = std::find_if(listed.begin() + 1, listed.end(), [&](const AutoCandidate& other) {
     return other.method.codec == method.codec && other.method.params == method.params;
   });
@@ -151,6 +157,12 @@ std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::ve
   return candidate;
 }
 
+double dense_seconds(const CallClass& calls, const Prices& prices) {
+  const double vectors = std::max(1, calls.vectors);
+  const double bytes = static_cast<double>(calls.bytes) / vectors;
+  return vectors * dense_cost(calls.collective, bytes, calls.ranks, prices).seconds;
+}
+
 Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s) {
   Prices prices{};
   const double rounds = agreement_cost(calls.ranks, prices).amounts[Term::latency];
@@ -159,13 +171,11 @@ Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s)
   prices[Term::overhead] = kOverheadShare / 2 * message;
   prices[Term::latency] = (1 - kOverheadShare) * message;
   // The time grows with the price of a byte, so the price is found by halving an interval.
-  const double bytes = static_cast<double>(calls.bytes);
-  double low = 0, high = 2 * dense_s / bytes;
+  double low = 0, high = 2 * dense_s / static_cast<double>(calls.bytes);
   constexpr int kHalvings = 40;
   for (int i = 0; i < kHalvings; ++i) {
     prices[Term::byte] = (low + high) / 2;
-    (dense_cost(calls.collective, bytes, calls.ranks, prices).seconds < dense_s ? low : high) =
-        prices[Term::byte];
+    (dense_seconds(calls, prices) < dense_s ? low : high) = prices[Term::byte];
   }
   return prices;
 }

@@ -23,7 +23,15 @@ struct CallClass {
   int per_node = 1;  // Ranks::per_node; of an allreduce
   Collective collective = Collective::allreduce;
   bool has_uneven_parts = false;  // the longest is at least twice as long as the mean
+  int vectors = 0;  // that one call reduces together, of `bytes` in all; 0: it is a call of one vector
   TimedRank timed() const { return timed_rank(collective, has_uneven_parts); }
+  bool can_use(const Method& method) const;
+  // One of several vectors is so short that, by chance, its sum may be much shorter (L2) than what the ranks
+  // bring, and a small error a great one. It costs few bytes, so codec raw sends it.
+  bool sends_raw(std::size_t n) const {
+    constexpr std::size_t kShort = 64;
+    return vectors > 0 && limit.kind == Automatic::Kind::relative && n < kShort;
+  }
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
 };
@@ -51,6 +59,9 @@ std::vector<AutoCandidate> candidates_of(const CallClass& calls);
 // method, or if it is MPI's own reduction. Its time is not predicted.
 std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
                                            const Method& method);
+
+// What MPI's own reduction takes: it sums several vectors one after the other.
+double dense_seconds(const CallClass& calls, const Prices& prices);
 
 // The prices of a network on which MPI's own reduction takes dense_s and an agreement agreement_s. An
 // agreement of 0 s is unknown; its messages are then taken to need a tenth of the dense time.

@@ -10,7 +10,7 @@ namespace mq {
 namespace {
 
 constexpr std::string_view kSeconds = " seconds=", kMpi = " mpi=", kMargin = " margin=", kCalls = " calls=",
-                           kNodes = "nodes=";
+                           kNodes = "nodes=", kVectors = "vectors=";
 
 template <class T>
 bool read_number(std::string_view text, T& out) {
@@ -30,6 +30,14 @@ std::string_view trimmed(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
   return first == std::string_view::npos ? std::string_view{} : line.substr(first, last - first + 1);
+}
+
+// Reads "vectors=20", if it is there. Returns the word that is wrong, or nothing.
+std::optional<std::string_view> parse_vectors(std::string_view& rest, CallClass& out) {
+  if (!rest.starts_with(kVectors)) return {};
+  const std::string_view word = take(rest, " ");
+  const bool is_number = read_number(word.substr(kVectors.size()), out.vectors) && out.vectors > 0;
+  return is_number && out.collective == Collective::allreduce ? std::optional<std::string_view>{} : word;
 }
 
 // Reads the ranks and nodes of a line: "@16", or "@16 nodes=2". Returns the word that is wrong, or nothing.
@@ -70,6 +78,7 @@ std::optional<std::string_view> parse_line(std::string_view line, KnownClass& ou
     }
   if (!is_known) return element;
   if (const auto wrong = parse_ranks(rest, out.calls)) return wrong;
+  if (const auto wrong = parse_vectors(rest, out.calls)) return wrong;
   const std::string_view limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
                          dense = take(rest, kMargin), margin = take(rest, kCalls), calls = rest;
   const Result<Method> asked = parse_method(limit), found = parse_method(method);
@@ -97,8 +106,8 @@ std::string complaint(std::string_view word, bool cannot_keep) {
     if (c < ' ' || c > '~') c = '?';  // of a file that is no text
   if (cannot_keep) return "auto cannot keep this limit with \"" + shown + "\"";
   return (shown.empty() ? "a word is missing" : "bad word \"" + shown + "\"") +
-         " (a line is [COLLECTIVE] BYTES TYPE @RANKS [nodes=N] auto(...): METHOD seconds=S mpi=S margin=M calls=N; "
-         "nodes= is for allreduce)";
+         " (a line is [COLLECTIVE] BYTES TYPE @RANKS [nodes=N] [vectors=N] auto(...): METHOD seconds=S mpi=S margin=M "
+         "calls=N; nodes= and vectors= are for allreduce)";
 }
 
 }  // namespace
@@ -127,6 +136,7 @@ std::string to_string(const KnownClass& known) {
   line += std::to_string(calls.bytes) + " " + std::string(kernels::name(calls.element)) + " @" +
           std::to_string(calls.ranks) + " ";
   if (calls.per_node > 1) line.append(kNodes) += std::to_string(calls.ranks / calls.per_node) + " ";
+  if (calls.vectors > 0) line.append(kVectors) += std::to_string(calls.vectors) + " ";
   line += to_string(asked) + ": " + to_string(known.method);
   line.append(kSeconds).append(number(known.seconds)).append(kMpi).append(number(known.dense_s));
   return line.append(kMargin).append(number(known.margin)).append(kCalls) + std::to_string(known.learnt_from);
@@ -138,16 +148,21 @@ namespace {
 const KnownClass* nearest_size(const std::vector<KnownClass>& all, const CallClass& calls, int per_node) {
   constexpr double kFarthest = 4;
   const KnownClass* nearest = nullptr;
-  double least = kFarthest;
+  double least = kFarthest * kFarthest;
+  const auto apart = [](auto x, auto y) {
+    const double a = static_cast<double>(x), b = static_cast<double>(y);
+    return a < b ? b / a : a / b;
+  };
   for (const KnownClass& known : all) {
     const CallClass& c = known.calls;
     if (c.collective != calls.collective || c.element != calls.element || c.ranks != calls.ranks ||
         c.limit != calls.limit || c.per_node != per_node)
       continue;
-    const double a = static_cast<double>(c.bytes), b = static_cast<double>(calls.bytes);
-    const double apart = a < b ? b / a : a / b;
-    if (apart > least) continue;
-    least = apart;
+    if ((c.vectors == 0) != (calls.vectors == 0)) continue;
+    const double by_bytes = apart(c.bytes, calls.bytes);
+    const double by_vectors = c.vectors == 0 ? 1 : apart(c.vectors, calls.vectors);
+    if (by_bytes > kFarthest || by_vectors > kFarthest || by_bytes * by_vectors > least) continue;
+    least = by_bytes * by_vectors;
     nearest = &known;
   }
   return nearest;

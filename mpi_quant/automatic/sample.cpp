@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <type_traits>
 
@@ -62,48 +63,102 @@ float ratio(std::size_t n, const std::byte* x, const std::byte* y, kernels::Elem
                                           : ratio_of_norms<float>(n, x, y, difference);
 }
 
+// How many times as long as the sum of independent vectors of n normal elements their usual sum is, with a
+// probability of 3e-5 at most (4 standard deviations). By Wilson and Hilferty's approximation of chi-squared.
+float by_chance(std::size_t n) {
+  constexpr double kDeviations = 4, kLeast = 0.1;  // of fewer than five elements nothing can be said
+  const double variance = 2 / (9 * static_cast<double>(n));
+  const double root = std::max(1 - variance - kDeviations * std::sqrt(variance), kLeast);
+  return static_cast<float>(std::pow(root, -1.5));
+}
+
+bool is_zero(const std::byte* x, std::size_t n, kernels::Element element) {
+  // The length of the vector in lengths of itself is 0 or 1.
+  return ratio(n, x, x, element, [](double v, double) { return v; }) == 0;
+}
+
 }  // namespace
 
 Sampled unknown_sample() { return {std::numeric_limits<float>::max(), 0}; }
 
-bool Sample::take(const std::byte* vector, std::size_t count, kernels::Element element, double call_s,
-                  std::uint64_t number) {
+bool Sample::take(std::span<const SampledVector> vectors, kernels::Element element, double call_s,
+                  std::uint64_t number, bool of_each) {
   element_ = element;
-  count_ = count;
   number_ = number;
-  length_ = std::min(kRun, count);
+  is_group_ = vectors.size() > 1;
   const double fitting = kShareOfCall * call_s / kSecondsOfElement / kRun;
-  const auto most = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostRuns)));
-  runs_ = std::clamp<std::size_t>(count / length_, 1, most);
-  const std::size_t room = runs_ * length_ * kernels::element_bytes(element);
-  if (!elements_.reserve(room) || !decoded_.reserve(room)) return false;
-  gather(vector, elements_.data());
+  const auto runs = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostRuns)));
+  std::size_t all = 0, end = 0, run = 0, room = 0, longest = 0;
+  for (const SampledVector& vector : vectors) all += vector.n;
+  // Where a run is in all vectors, one after the other.
+  const auto place_of = [&](std::size_t r) {
+    constexpr double kTo = 18446744073709551616.0;  // 2^64
+    const double within = static_cast<double>(mixed(number * kMostRuns + r)) / kTo;
+    return (static_cast<double>(r) + within) / static_cast<double>(runs) * static_cast<double>(all);
+  };
+  try {
+    parts_.clear();
+    for (const SampledVector& vector : vectors) {
+      end += vector.n;
+      const std::size_t first = run;
+      while (run < runs && (end == all || place_of(run) < static_cast<double>(end))) ++run;
+      const std::size_t here = std::max<std::size_t>(run - first, of_each ? 1 : 0);
+      if (here == 0) continue;
+      const std::size_t length = std::min(kRun, vector.n);
+      const Part& part = parts_.emplace_back(Part{vector, std::min(here, vector.n / length), length, room});
+      room += part.n();
+      longest = std::max(longest, part.n());
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  const std::size_t width = kernels::element_bytes(element);
+  if (parts_.empty() || !elements_.reserve(room * width) || !decoded_.reserve(longest * width)) return false;
+  for (const Part& part : parts_) gather(part, part.of.elements, elements_.data() + part.first * width);
   return true;
 }
 
-void Sample::gather(const std::byte* from, std::byte* to) const {
-  const std::size_t bytes = length_ * kernels::element_bytes(element_), places = count_ / length_;
-  for (std::size_t r = 0; r < runs_; ++r) {
-    const std::size_t place = (r * places + mixed(number_ * kMostRuns + r) % places) / runs_;
+void Sample::gather(const Part& part, const std::byte* from, std::byte* to) const {
+  const std::size_t bytes = part.length * kernels::element_bytes(element_), places = part.of.n / part.length;
+  for (std::size_t r = 0; r < part.runs; ++r) {
+    const std::size_t place = (r * places + mixed(number_ * kMostRuns + r) % places) / part.runs;
     std::memcpy(to + r * bytes, from + place * bytes, bytes);
   }
 }
 
+const std::byte* Sample::elements_of(const Part& part) const {
+  return elements_.data() + part.first * kernels::element_bytes(element_);
+}
+
 Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
+  const kernels::CodecOps& ops = *candidate.method.codec->ops(element_, isa);
+  Sampled all;
+  double bytes = 0, elements = 0;
+  for (const Part& part : parts_) {
+    const Sampled one = try_part(part, candidate, ops);
+    const float error = is_group_ ? one.error * by_chance(part.of.n) : one.error;
+    all.error = std::max(all.error, std::min(error, unknown_sample().error));
+    bytes += static_cast<double>(one.wire_bytes) * static_cast<double>(part.of.n);
+    elements += static_cast<double>(part.of.n);
+  }
+  all.wire_bytes = static_cast<float>(bytes / elements);
+  return all;
+}
+
+Sampled Sample::try_part(const Part& part, const AutoCandidate& candidate, const kernels::CodecOps& ops) {
   const Method& method = candidate.method;
   kernels::EncodeArgs out;
-  out.x = elements_.data();
-  out.n = runs_ * length_;
+  out.x = elements_of(part);
+  out.n = part.n();
   out.params = method.params;
   if (method.codec->measures(method.params) != kernels::Measures::nothing)
-    out.params = method.codec->settle(
-        method.params, method.codec->measure(elements_.data(), out.n, element_, method.params));
+    out.params =
+        method.codec->settle(method.params, method.codec->measure(out.x, out.n, element_, method.params));
   if (!wire_.reserve(method.codec->wire_bound(out.n, element_, out.params))) return unknown_sample();
   out.wire = wire_.data();
-  const kernels::CodecOps& ops = *method.codec->ops(element_, isa);
   const kernels::Encoded encoded = ops.encode(out);
   Sampled sampled{0, static_cast<float>(encoded.bytes) / static_cast<float>(out.n)};
-  if (candidate.is_sure) return sampled;
+  if (candidate.is_sure || part.of.is_raw) return sampled;
   kernels::DecodeArgs in;
   in.wire = out.wire;
   in.wire_bytes = encoded.bytes;
@@ -112,7 +167,7 @@ Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
   in.x = decoded_.data();
   if (ops.decode(in) != kernels::Decoded::ok) return unknown_sample();
   sampled.error =
-      ratio(out.n, elements_.data(), decoded_.data(), element_, [](double v, double w) { return v - w; });
+      ratio(out.n, elements_of(part), decoded_.data(), element_, [](double v, double w) { return v - w; });
   return sampled;
 }
 
@@ -145,10 +200,16 @@ CodecRates Sample::rates(const std::byte* vector, std::size_t count, kernels::El
   return {n / encode_s, n / decode_s};
 }
 
-float Sample::debt(const std::byte* residual) {
-  gather(residual, decoded_.data());
-  return ratio(runs_ * length_, elements_.data(), decoded_.data(), element_,
-               [](double, double w) { return w; });
+float Sample::debt() {
+  float greatest = 0;
+  for (const Part& part : parts_) {
+    if (part.of.waits == nullptr) continue;
+    const auto of_waiting = [](double, double w) { return w; };
+    gather(part, part.of.waits, decoded_.data());
+    const float owed = ratio(part.n(), elements_of(part), decoded_.data(), element_, of_waiting);
+    if (owed > greatest && (!is_group_ || !is_zero(elements_of(part), part.n(), element_))) greatest = owed;
+  }
+  return greatest;
 }
 
 }  // namespace mq

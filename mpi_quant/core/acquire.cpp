@@ -80,6 +80,7 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
   reduction_.residual = nullptr;
   entry_ = nullptr;
   entries_.clear();
+  places_.clear();
   const std::optional<kernels::Element> element = element_of(call_.datatype);
   Method& method = decision_.method;
   if (!method.exact() && method.plan == nullptr) {
@@ -111,7 +112,7 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
     local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }
   if (element && local_error_.ok() && !rehearsal)
-    bring(state_, decision_.chosen, call_, *element, entry_ != nullptr ? entry_->data() : nullptr,
+    bring(state_, decision_.chosen, call_, *element, {entry_ != nullptr ? entry_->data() : nullptr, places_},
           maxima_.heard);
   sign(element);
   stage_ = Stage::idle;
@@ -209,12 +210,14 @@ Status RunningCall::place_vectors() {
   const GroupCall& group = *call_.group;
   Reduction& reduction = reduction_;
   const kernels::MemoryRule& rule = *reduction.memory.rule;
-  places_.clear();
   std::size_t first = 0;
   for (const GroupCall::Vector& vector : group.vectors) {
     VectorPlace place{first, vector.n, static_cast<const std::byte*>(vector.input()),
                       static_cast<std::byte*>(vector.recvbuf)};
     first += vector.n;
+    const Chooser* const chooser = decision_.chosen.chooser;
+    place.is_raw = chooser != nullptr && chooser->calls().sends_raw(vector.n);
+    if (place.is_raw) reduction.raw_ops = raw_codec().ops(reduction.element, env()->isa);
     if (has_residual(vector)) {
       const Result<Residuals::Entry*> entry = state_.residuals.acquire(
           vector.key.view(), vector.n, reduction.element, static_cast<std::size_t>(rule.arrays));
@@ -331,11 +334,11 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
     signature_.element |= kPairs;
   if (element && call_.divisor != 1) signature_.element |= kMean;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
-  if (call_.group != nullptr && !method.exact() && method.memory_rule().arrays > 0)
-    signature_.key = call_.group->key_hash;
+  if (call_.group != nullptr && keeps_residuals()) signature_.key = call_.group->key_hash;
+  const bool by_auto = !from_program_ && (decision_.chosen.calls != nullptr || decision_.chosen.lacks_memory);
   if (from_program_)
     signature_.kind = kIntercepted;
-  else if (decision_.chosen.calls != nullptr || decision_.chosen.lacks_memory)
+  else if (by_auto)
     signature_.kind = exact_ == Exact::here ? kChosenNonblocking : kChosen;
   else if (rehearsal_)
     signature_.kind = kInit;
@@ -350,9 +353,11 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
     signature_.kind |= kGroupForm;
     signature_.params_hash = with_parts(signature_.params_hash, call_.group->hash);
   }
-  if (call_.parted == nullptr) return;
-  signature_.kind |= form_bits(call_.collective, call_.parted->counts.is_uneven());
-  signature_.params_hash = with_parts(signature_.params_hash, call_.parted->hash);
+  if (call_.parted != nullptr) {
+    signature_.kind |= form_bits(call_.collective, call_.parted->counts.is_uneven());
+    signature_.params_hash = with_parts(signature_.params_hash, call_.parted->hash);
+  }
+  if (by_auto) signature_.params_hash = with_limit(signature_.params_hash, decision_.chosen.limit_hash);
 }
 
 void RunningCall::sign_method() {

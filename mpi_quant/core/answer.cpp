@@ -25,15 +25,24 @@ bool is_empty_half(const Call& call) {
   return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
 }
 
+// For `auto`. It asks for times of sums of reals only.
+void tell_clock(const Call& call, const Outcome& outcome) {
+  if (outcome.clock == nullptr) return;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  outcome.clock->dense_took(static_cast<std::size_t>(call.count) * kernels::element_bytes(*element),
+                            outcome.begin_s);
+}
+
 // MPI sums the vectors one after the other. After an error the other ranks still wait for the next ones.
 // Without elements MPI is not called, but the communicator is checked as MPI would.
-int answer_group(const Call& call) {
+int answer_group(const Call& call, const Outcome& outcome) {
   int size = 0, first = PMPI_Comm_size(call.comm, &size);
   for (std::size_t i = 0; i < call.group->vectors.size(); ++i) {
     const Call one = call_of(call, i);
     const int code = one.count == 0 ? MPI_SUCCESS : answer(one, {});
     if (first == MPI_SUCCESS) first = code;
   }
+  if (first == MPI_SUCCESS) tell_clock(call, outcome);
   return first;
 }
 
@@ -116,14 +125,12 @@ int exact_call(const Call& call, std::optional<kernels::Element> element) {
 int answer(const Call& call, const Outcome& outcome) {
   if (!outcome.status.ok() || outcome.delivered || is_empty_half(call))
     return raise(call.comm, outcome.status);
-  if (call.group != nullptr) return answer_group(call);
+  if (call.group != nullptr) return answer_group(call, outcome);
   const std::optional<kernels::Element> element = element_of(call.datatype);
   const int code = exact_call(call, element);
   if (code == MPI_SUCCESS && call.divisor != 1)
     if (const Status divided = divide_result(call); !divided.ok()) return raise(call.comm, divided);
-  if (outcome.clock != nullptr && code == MPI_SUCCESS)
-    outcome.clock->dense_took(static_cast<std::size_t>(call.count) * kernels::element_bytes(*element),
-                              outcome.begin_s);
+  if (code == MPI_SUCCESS) tell_clock(call, outcome);
   return code;
 }
 

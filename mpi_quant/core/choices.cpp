@@ -21,8 +21,6 @@
 #include <vector>
 
 #include "mpi_quant/automatic/overlap.hpp"
-#include "mpi_quant/automatic/sample.hpp"
-#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/base/ticks.hpp"
@@ -99,7 +97,7 @@ namespace {
 constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
-using ClassKey = std::tuple<Collective, bool, kernels::Element, Automatic::Kind, double, bool, int>;
+using ClassKey = std::tuple<Collective, bool, kernels::Element, Automatic::Kind, double, bool, int, int>;
 
 // Sizes within a factor of the square root of two. bytes: more than 0.
 int size_class(std::uint64_t bytes) {
@@ -152,7 +150,7 @@ struct Choices final : Extension {
   void forget(const char*) noexcept override {}
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
-  Sample sample;
+  CallSamples samples;
   GuardedCall judging;     // between judged calls: keeps its memory
   bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
 };
@@ -217,40 +215,18 @@ Choices& choices_of(const CommState& state) {
   return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind_of_choices));
 }
 
-// Fills in how fast the codecs are, or what the chosen and the scouted candidate do to a sample. Of a vector
-// on a GPU nothing is known: the sample would have to wait for what makes the vector.
-void try_samples(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element,
-                 const std::byte* waits, Heard& heard) {
-  const Chooser& chooser = *chosen.chooser;
-  const Choice& choice = chosen.choice;
-  const std::size_t n = call.input_range().n;
-  if (n == 0) return;  // it brings nothing, so it loses nothing
-  heard.own = choice.sampled ? unknown_sample() : Sampled{};
-  heard.scouted = choice.scouted != 0 ? unknown_sample() : Sampled{};
-  if (kernels::compute_element(element) != element || call.input() == nullptr) return;
-  for (const void* const vector : {call.input(), static_cast<const void*>(waits)}) {
-    const Result<bool> there = vector == nullptr ? Result<bool>(false) : is_on_device(vector);
-    if (!there.ok() || *there) return;
-  }
-  Sample& sample = choices_of(state).sample;
-  const kernels::Isa isa = env()->isa;
-  if (choice.measures) {
-    const CodecRates rates = sample.rates(static_cast<const std::byte*>(call.input()), n, element, isa);
-    heard.encode_rate = static_cast<float>(rates.encode);
-    heard.decode_rate = static_cast<float>(rates.decode);
-  }
-  if (!choice.sampled && choice.scouted == 0) return;
-  if (!sample.take(static_cast<const std::byte*>(call.input()), n, element,
-                   chooser.seconds(chooser.favourite()), chooser.totals().calls))
-    return;
-  const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
-  if (choice.scouted != 0) heard.scouted = sample.try_on(chooser.candidate(choice.scouted), isa);
-  if (owes) heard.scouted.error = 0;  // what a call leaves out waits for the next
-  if (!choice.sampled) return;
-  if (!owes)
-    heard.own = sample.try_on(chooser.candidate(choice.candidate), isa);
-  else
-    heard.own = {waits == nullptr ? 0 : sample.debt(waits), 0};
+// How many vectors with elements a call is of, within a factor of two; 0: it is a call of one vector.
+int vectors_class(const Call& call) {
+  if (call.group == nullptr) return 0;
+  const auto& vectors = call.group->vectors;
+  const auto n = std::count_if(vectors.begin(), vectors.end(),
+                               [](const GroupCall::Vector& vector) { return vector.n > 0; });
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(n)));
+}
+
+std::uint16_t hash_of_limit(const Automatic& limit) {
+  const std::uint64_t all = Hash{}.add(limit.kind).add(limit.value).value();
+  return static_cast<std::uint16_t>(all >> 48 ^ all);
 }
 
 }  // namespace
@@ -264,7 +240,10 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
   const int size = size_class(chosen.bytes);
   const Collective collective = s.call.collective;
   const bool is_uneven = has_uneven_parts(s.call);
-  const ClassKey key{collective, is_uneven, *s.element, limit.kind, limit.value, s.program != nullptr, size};
+  const int vectors = vectors_class(s.call);
+  const ClassKey key{collective,           is_uneven, *s.element, limit.kind, limit.value,
+                     s.program != nullptr, vectors,   size};
+  chosen.limit_hash = hash_of_limit(limit);
   auto at = choices.classes.find(key);
   if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
   try {
@@ -276,6 +255,7 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.limit = limit;
       calls.collective = collective;
       calls.has_uneven_parts = is_uneven;
+      calls.vectors = vectors;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
                .first;
     }
@@ -306,7 +286,7 @@ CallClock* clock_of(const Chosen& chosen, bool has_agreed) {
 }
 
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
-           const std::byte* waits, Heard& heard) noexcept {
+           const CallResiduals& waiting, Heard& heard) noexcept {
   constexpr std::uint16_t kNobodys = 0xffff;  // it is no complement of itself, so no rank knows the same
   if (chosen.lacks_memory) heard.state = heard.state_complement = kNobodys;
   if (chosen.calls == nullptr) return;
@@ -320,7 +300,7 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
   }
   const Choice& choice = chosen.choice;
   if (choice.measures || choice.sampled || choice.scouted != 0)
-    try_samples(state, chosen, call, element, waits, heard);
+    choices_of(state).samples.bring(chosen, call, element, waiting, heard);
   chosen.agreement_s = now_s();
 }
 

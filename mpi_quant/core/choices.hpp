@@ -1,7 +1,8 @@
 // What `auto` needs from a communicator: a chooser (automatic/chooser.hpp) for each class of calls, the times
 // of this rank's calls, and what the candidates do to samples of its vectors.
 //
-// A class is a collective, an element type, a limit, and sizes within a factor of the square root of two.
+// A class is a collective, an element type, a limit, and sizes within a factor of the square root of two. For
+// calls of several vectors it is their size together, and their number within a factor of two.
 // Calls that may be in flight together, non-blocking and persistent ones, take the favourite of their class
 // and teach it nothing: ranks see the ends of such calls in different orders. Their own agreement decides
 // whether it runs: see automatic/overlap.hpp.
@@ -14,6 +15,7 @@
 #include "mpi_quant/automatic/chooser.hpp"
 #include "mpi_quant/automatic/own_times.hpp"
 #include "mpi_quant/core/answer.hpp"
+#include "mpi_quant/core/call_samples.hpp"
 #include "mpi_quant/core/chosen.hpp"
 #include "mpi_quant/core/guard.hpp"
 
@@ -33,10 +35,9 @@ bool follows_choice(const Decision& decision);
 // agreed, so they begin it together.
 CallClock* clock_of(const Chosen& chosen, bool has_agreed);
 
-// Brings times, and what the samples say, to the agreement of a call. waits: the residual that the call has,
-// or null.
+// Brings times, and what the samples say, to the agreement of a call.
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
-           const std::byte* waits, Heard& heard) noexcept;
+           const CallResiduals& waiting, Heard& heard) noexcept;
 // After the agreement, if all ranks agreed. runs: by the choice. number: of the call on its communicator. A
 // reason why MPI reduces: a sample lost too much; or ranks do not know the same, because one of them had an
 // error in an earlier call, and then they learn from the beginning; or it is faster in a call that is not

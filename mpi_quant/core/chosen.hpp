@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "mpi_quant/automatic/chooser.hpp"
 
@@ -16,10 +17,11 @@ struct Chosen {
   // This rank has no memory for the class: MPI reduces, and all ranks begin the class again.
   bool lacks_memory = false;
   Choice choice;
-  bool teaches = false;    // the call is blocking
-  std::size_t bytes = 0;   // of its vector
-  double begin_s = 0;      // when it began
-  double agreement_s = 0;  // when its agreement began
+  std::uint16_t limit_hash = 0;  // of what auto was asked for
+  bool teaches = false;          // the call is blocking
+  std::size_t bytes = 0;         // of its vector
+  double begin_s = 0;            // when it began
+  double agreement_s = 0;        // when its agreement began
 };
 
 }  // namespace mq

@@ -57,7 +57,8 @@ bool has_tripped(const Situation& s, const Decision& d) {
 
 // auto chose a method with feedback, and nobody knows whose residual it would be.
 bool lacks_residual(const Situation& s, const Decision& d) {
-  return s.automatic != nullptr && s.automatic->kind == Automatic::Kind::feedback && d.key.empty() &&
+  const bool has_key = !d.key.empty() || (s.call.group != nullptr && s.call.group->has_keys);
+  return s.automatic != nullptr && s.automatic->kind == Automatic::Kind::feedback && !has_key &&
          !d.method.exact() && !d.method.codec->lossless;
 }
 
@@ -143,7 +144,8 @@ std::optional<Reason> first_reason(const Situation& s, const Decision& d) {
 
 // auto has chosen. Only methods with feedback keep a residual: the limit of the others is of each result.
 void take_choice(const Situation& s, Decision& d) {
-  if (s.automatic == nullptr || s.automatic->kind != Automatic::Kind::feedback) d.key = {};
+  d.ignores_keys = s.automatic == nullptr || s.automatic->kind != Automatic::Kind::feedback;
+  if (d.ignores_keys) d.key = {};
   d.method = d.chosen.calls == nullptr ? Method{} : candidate_of(d.chosen).method;
 }
 
@@ -199,7 +201,6 @@ void Situation::ask_ranks() {
 void Situation::ask_auto(Chosen& into) {
   // MPI adds few half types, so it cannot stand in for other methods either.
   if (state->stats.exact_mode != MPIQ_EXACT_NONE || is_half(*this)) return;
-  if (call.group != nullptr) return;  // it would learn the times of other calls
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;
   } else if (state->policy.rules.chooses()) {

@@ -33,11 +33,10 @@ Status refuse_keys(const GroupCall& group, MPI_Info info) {
 }
 
 Status refuse_method(const GroupCall& group, const Method& method) {
-  if (method.chooses()) return bad_group_info(group, "mpiq_method: auto serves single vectors");
   if (method.scheme != nullptr)
     return bad_group_info(group,
                           "mpiq_method: " + std::string(method.scheme->name) + " serves single vectors");
-  return method.exact() ? Status{} : refuse_group(group, method);
+  return method.codec == nullptr ? Status{} : refuse_group(group, method);
 }
 
 Request group_request(const GroupArguments& given, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,

@@ -74,6 +74,40 @@ double rounding_of_sums(int ranks, double greatest) {
          (static_cast<double>(Limits::epsilon()) / 2 * most + static_cast<double>(Limits::min()));
 }
 
+Difference difference(kernels::Element element, std::byte* exact, const void* delivered, std::size_t n) {
+  return with_elements(element, exact, static_cast<const std::byte*>(delivered),
+                       [&](const auto* wanted, const auto* got) { return difference(wanted, got, n); });
+}
+
+// The inputs of several vectors one after the other, as they are added up, and their sums in their places.
+Status copy_input(const Call& call, std::byte* to, std::size_t bytes, std::size_t width) {
+  if (call.group == nullptr) return copy_now(to, call.input(), bytes);
+  for (const GroupCall::Vector& vector : call.group->vectors) {
+    if (vector.n > 0) MQ_TRY(copy_now(to, vector.input(), vector.n * width));
+    to += vector.n * width;
+  }
+  return {};
+}
+Status copy_result(const Call& call, const std::byte* from, std::size_t bytes, std::size_t width) {
+  if (call.group == nullptr) return copy_now(call.recvbuf, from, bytes);
+  for (const GroupCall::Vector& vector : call.group->vectors) {
+    if (vector.n > 0) MQ_TRY(copy_now(vector.recvbuf, from, vector.n * width));
+    from += vector.n * width;
+  }
+  return {};
+}
+
+// By vector, so that the error of a short one does not hide beside long ones. The worst counts.
+Difference difference_of_group(const Call& call, kernels::Element element, std::byte* exact) {
+  Difference worst{-1, 0};
+  for (const GroupCall::Vector& vector : call.group->vectors) {
+    const Difference one = difference(element, exact, vector.recvbuf, vector.n);
+    worst = {std::max(worst.relative, one.relative), std::max(worst.greatest, one.greatest)};
+    exact += vector.n * kernels::element_bytes(element);
+  }
+  return worst;
+}
+
 // Only a device can fail to copy. Ranks may differ in where their vectors are, so they have to compare.
 Status agree_on_copies(Status copied, MPI_Comm comm) {
   const int failed = copied.ok() ? 0 : 1;
@@ -155,11 +189,11 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
   if (!begin.ok()) return begin.status();
   result_begin_ = *begin * width;
   result_bytes_ = is_sum ? call.output_range().n * width : bytes_;
-  const Result<bool> there = is_on_device(call.recvbuf);
+  const Result<bool> there = call.group != nullptr ? Result<bool>(false) : is_on_device(call.recvbuf);
   if (!there.ok()) return there.status();
   if (!exact_.reserve(bytes_) || (*there && !delivered_.reserve(bytes_))) return lacks_memory();
   keeps_result_ = *there;
-  MQ_TRY(copy_now(exact_.data(), call.input(), bytes_));
+  MQ_TRY(copy_input(call, exact_.data(), bytes_, width));
   if (window == nullptr)
     greatest_ = with_elements(element, exact_.data(), exact_.data(),
                               [&](auto*, const auto* x) { return greatest_magnitude(x, bytes_ / width); });
@@ -169,7 +203,9 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
 // The exact sum of this call alone, or its mean, without other calls of its window. In place on all ranks, as
 // MPI demands it, although some may have given their vectors in place and others not.
 Status GuardedCall::sum_alone(const Call& call) {
-  MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data(), call));
+  Call whole = call;
+  if (call.group != nullptr) whole.given = {};  // the reals of all vectors
+  MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data(), whole));
   if (call.divisor != 1) divide(exact_.data(), static_cast<std::size_t>(call.count), element_, call.divisor);
   return {};
 }
@@ -198,9 +234,8 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   enum { kError, kFailed, kApart, kGreatest, kNumbers };
   double mine[kNumbers]{-1, local_error.ok() ? 0.0 : 1.0, 0, greatest_}, worst[kNumbers];
   if (local_error.ok()) {
-    const Difference found = with_elements(
-        element_, exact, result,
-        [&](const auto* wanted, const auto* delivered) { return difference(wanted, delivered, n); });
+    const Difference found = call.group != nullptr ? difference_of_group(call, element_, exact)
+                                                   : difference(element_, exact, result, n);
     mine[kError] = found.relative;
     mine[kApart] = found.greatest;
   }
@@ -246,7 +281,8 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i] / divisor;
     });
   }
-  return agree_on_copies(copy_now(call.recvbuf, exact_.data() + result_begin_, result_bytes_), call.comm);
+  const std::size_t width = kernels::element_bytes(element_);
+  return agree_on_copies(copy_result(call, exact_.data() + result_begin_, result_bytes_, width), call.comm);
 }
 
 }  // namespace mq

@@ -81,7 +81,8 @@ class GuardedCall {
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                  GuardWindow* window);
   // The same for a call that no rank's residual belongs to, judged alone. Memory of an earlier call is used
-  // again. The call may be an allgather or a broadcast: each rank then judges what it has brought itself.
+  // again. The call may be an allgather or a broadcast: each rank then judges what it has brought itself. If
+  // it is of several vectors, each is judged by itself, and the worst of them counts.
   Status prepare_alone(const Call& call, kernels::Element element);
   std::size_t bytes() const { return exact_.bytes() + waiting_.bytes() + delivered_.bytes(); }
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.

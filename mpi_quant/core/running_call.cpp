@@ -159,10 +159,14 @@ void RunningCall::forget_unused_key(std::string_view name) {
   entry_ = nullptr;
 }
 
-// Whether a vector of several has a residual in this call.
+// Whether the keys of several vectors have a meaning in this call.
+bool RunningCall::keeps_residuals() const {
+  const Method& method = decision_.method;
+  return !decision_.ignores_keys && !method.exact() && method.memory_rule().arrays > 0;
+}
+
 bool RunningCall::has_residual(const GroupCall::Vector& vector) const {
-  return !vector.key.empty() && vector.n > 0 && !decision_.method.exact() &&
-         decision_.method.memory_rule().arrays > 0;
+  return !vector.key.empty() && vector.n > 0 && keeps_residuals();
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with

@@ -119,6 +119,7 @@ class RunningCall final : public CallRun {
     if (entry_ != nullptr) f(*entry_);
     for (Residuals::Entry* const entry : entries_) f(*entry);
   }
+  bool keeps_residuals() const;
   bool has_residual(const GroupCall::Vector& vector) const;
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();

@@ -50,6 +50,10 @@ std::string_view blocking_function(std::uint8_t form) {
   }
 }
 
+bool is_by_auto(std::uint8_t kind) {
+  return (kind & kKindMask) == kChosen || (kind & kKindMask) == kChosenNonblocking;
+}
+
 bool is_rooted(std::uint8_t kind) {
   return std::any_of(kCollectives.begin(), kCollectives.end(),
                      [&](Collective c) { return has_root(c) && (kind & ~kKindMask) == form_bits(c, false); });
@@ -109,8 +113,11 @@ std::string describe(const Signature& s) {
     if (rule.id == s.memory && &rule != &kernels::carry_rule()) method.append(" memory=").append(rule.name);
   const bool has_parts = s.kind > kKindMask;
   const std::uint64_t parameters = has_parts ? s.params_hash >> 32 : s.params_hash;
-  if (s.codec != 0) method += " (parameters " + std::to_string(parameters % 1000000) + ")";
-  if (s.codec == 0 && s.params_hash >> 32 != 0)
+  if (is_by_auto(s.kind))
+    method += " (chosen by auto, limit #" + std::to_string((s.params_hash & kLimitMask) >> kLimitShift) + ")";
+  else if (s.codec != 0)
+    method += " (parameters " + std::to_string(parameters % 1000000) + ")";
+  else if (s.params_hash >> 32 != 0)
     method += " (operation and type #" + std::to_string((s.params_hash >> 32) % 1000000) + ")";
   const std::uint64_t parts = s.params_hash & kPartsMask;
   if (has_parts)
@@ -138,9 +145,7 @@ Signature signature_of_function(std::string_view function) {
 
 namespace {
 
-bool may_split(std::uint8_t kind) {
-  return kind == kIntercepted || kind == kChosen || kind == kChosenNonblocking;
-}
+bool may_split(std::uint8_t kind) { return kind == kIntercepted || is_by_auto(kind); }
 
 }  // namespace
 
@@ -152,7 +157,7 @@ bool splits(const Hello& summary) {
   for (Signature* const s : {&a, &b}) {
     s->codec = 0;
     s->plan = s->memory = 0;
-    s->params_hash = s->kind > kKindMask ? s->params_hash & kPartsMask : 0;
+    s->params_hash &= (s->kind > kKindMask ? kPartsMask : 0) | (is_by_auto(s->kind) ? kLimitMask : 0);
   }
   return a == b;
 }

@@ -107,7 +107,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, const Piece& piece, st
   if (encode.args.residual != nullptr) encode.args.feedback = feedback_of(step);
   encode.widened = widened_;
   encode.args.n = piece.range.n;
-  encode.args.params = params_of(*reduction_, step);
+  encode.args.params = params_of(*reduction_, step, vector_of(piece));
   encode.args.wire = wire;
   encode.args.noise = noise(step, piece);
   return encode;
@@ -120,7 +120,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, const Piec
   decode.args.wire = wire.data();
   decode.args.wire_bytes = wire.size();
   decode.args.n = piece.range.n;
-  decode.args.params = params_of(*reduction_, step);
+  decode.args.params = params_of(*reduction_, step, vector_of(piece));
   decode.args.noise = noise(step, piece);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(step, piece, decode.half);

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 14;
+inline constexpr std::uint16_t kWireVersion = 15;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -61,6 +61,12 @@ inline constexpr std::uint8_t kGroupForm = form_bits(Collective::allreduce, true
 inline constexpr std::uint64_t kPartsMask = 0xffffffff;
 constexpr std::uint64_t with_parts(std::uint64_t params_hash, std::uint32_t parts) {
   return (params_hash & ~kPartsMask) | parts;
+}
+// In calls by auto: a hash of its limit. Ranks with different limits would allow different results.
+inline constexpr int kLimitShift = 32;
+inline constexpr std::uint64_t kLimitMask = std::uint64_t{0xffff} << kLimitShift;
+constexpr std::uint64_t with_limit(std::uint64_t params_hash, std::uint16_t limit) {
+  return (params_hash & ~kLimitMask) | std::uint64_t{limit} << kLimitShift;
 }
 // In place of a codec: a function of sparse reductions. params_hash is then the hash of its options.
 inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSparseUnion = 0xff03;

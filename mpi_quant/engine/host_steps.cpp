@@ -66,8 +66,8 @@ bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, St
 bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::byte> wire,
                        StepResult& result) {
   decode_by(step, final, {&wire, 1}, result,
-            [&](const kernels::DecodeArgs& args, Range range, std::span<const kernels::WireView>) {
-              return memory_.decode(step, final, range, args);
+            [&](const kernels::DecodeArgs& args, const Piece& piece, std::span<const kernels::WireView>) {
+              return memory_.decode(step, final, piece.range, args, places_.vector_of(piece));
             });
   return false;
 }
@@ -75,8 +75,8 @@ bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::
 void HostSteps::decode_sum(std::span<const Step> steps, bool final, std::span<const kernels::WireView> wires,
                            StepResult& result) {
   decode_by(steps[0], final, wires, result,
-            [&](const kernels::DecodeArgs& args, Range, std::span<const kernels::WireView> of) {
-              return ops_of(*reduction_, steps[0]).decode_sum(args, of);
+            [&](const kernels::DecodeArgs& args, const Piece& piece, std::span<const kernels::WireView> of) {
+              return ops_of(*reduction_, steps[0], places_.vector_of(piece)).decode_sum(args, of);
             });
 }
 
@@ -88,7 +88,7 @@ void HostSteps::decode_by(const Step& step, bool final, std::span<const kernels:
   const auto decode_piece = [&](const Piece& piece, std::span<const kernels::WireView> of) {
     const ChunkPlaces::Decode d = places_.decode(step, final, piece, of[0]);
     if (d.half != nullptr) reduction_->convert->widen(d.half, d.widened, d.args.n);
-    const kernels::Decoded decoded = codec(d.args, piece.range, of);
+    const kernels::Decoded decoded = codec(d.args, piece, of);
     const int divisor = reduction_->divisor;
     if (!final || decoded != kernels::Decoded::ok) return decoded;
     if (d.rounded != nullptr)

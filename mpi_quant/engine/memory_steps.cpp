@@ -83,7 +83,7 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args,
     return {};
   }
   const auto encode_one = [&](const kernels::EncodeArgs& of, int message) {
-    return own ? encode_message(step, of, message, vector) : ops_of(*reduction_, step).encode(of);
+    return own ? encode_message(step, of, message, vector) : ops_of(*reduction_, step, vector).encode(of);
   };
   if (memory.messages() == 1) return encode_one(args, 0);
   kernels::EncodeArgs part = args;
@@ -145,9 +145,10 @@ void MemorySteps::stand(const kernels::EncodeArgs& args) const {
   reduction_->memory.ops->stand(tile);
 }
 
-Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::DecodeArgs args) const {
+Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::DecodeArgs args,
+                            const VectorPlace* vector) const {
   const Reduction& reduction = *reduction_;
-  if (!reduction.memory.keeps_estimates()) return ops_of(reduction, step).decode(args);
+  if (!reduction.memory.keeps_estimates()) return ops_of(reduction, step, vector).decode(args);
   if (final) args.stream = false;
   const Decoded decoded = decode_messages(step, args);
   if (final && decoded == Decoded::ok && range.n > 0) {

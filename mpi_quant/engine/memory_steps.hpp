@@ -33,8 +33,10 @@ class MemorySteps {
   // vector: whose elements these are, if the call is of several vectors; else null.
   kernels::Encoded encode(const Step& step, const kernels::EncodeArgs& args,
                           const VectorPlace* vector = nullptr) const;
-  // Decodes a chunk. range: its elements in the vector. final: no later step writes them.
-  kernels::Decoded decode(const Step& step, bool final, Range range, kernels::DecodeArgs args) const;
+  // Decodes a chunk. range: its elements in the vector. final: no later step writes them. vector: as in
+  // encode().
+  kernels::Decoded decode(const Step& step, bool final, Range range, kernels::DecodeArgs args,
+                          const VectorPlace* vector = nullptr) const;
 
  private:
   bool applies_to(const Step& step, const kernels::EncodeArgs& args) const {

@@ -61,6 +61,7 @@ struct VectorPlace {
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // the arrays of the memory rule, of n elements each; null: nothing is kept
   double factor = 1;              // in place of CallFeedback::factor
+  bool is_raw = false;            // by raw_codec(), whatever the codec is. Then nothing is kept
 };
 
 // input and output hold count elements, unless `parts` says otherwise. They may be the same array but must
@@ -71,7 +72,7 @@ struct Reduction {
   const PlanIndex* plan_index = nullptr;  // index_of(*plan)
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
-  const kernels::CodecOps* raw_ops = nullptr;    // those of raw_codec(), if the plan has raw steps
+  const kernels::CodecOps* raw_ops = nullptr;    // those of raw_codec(), if steps or vectors are raw
   const kernels::ConvertOps* convert = nullptr;  // for half types, else null
   Backend* backend = nullptr;                    // runs the codec
   kernels::Params params;
@@ -120,18 +121,21 @@ inline const kernels::Codec& raw_codec() {
 inline bool may_be_raw(const Reduction& reduction) {
   return reduction.plan_index->raw || reduction.memory.keeps_estimates();
 }
-inline bool is_raw(const Reduction& reduction, const Step& step) {
-  return step.raw || reduction.memory.exact_restart;
+inline bool is_raw(const Reduction& reduction, const Step& step, const VectorPlace* vector = nullptr) {
+  return step.raw || reduction.memory.exact_restart || (vector != nullptr && vector->is_raw);
 }
-// The codec of a step, and the functions and parameters that it runs with.
+// The codec of a step, and the functions and parameters that it runs with. vector: whose elements it handles,
+// if the call is of several.
 inline const kernels::Codec& codec_of(const Reduction& reduction, const Step& step) {
   return is_raw(reduction, step) ? raw_codec() : *reduction.codec;
 }
-inline const kernels::CodecOps& ops_of(const Reduction& reduction, const Step& step) {
-  return is_raw(reduction, step) ? *reduction.raw_ops : *reduction.ops;
+inline const kernels::CodecOps& ops_of(const Reduction& reduction, const Step& step,
+                                       const VectorPlace* vector = nullptr) {
+  return is_raw(reduction, step, vector) ? *reduction.raw_ops : *reduction.ops;
 }
-inline kernels::Params params_of(const Reduction& reduction, const Step& step) {
-  return is_raw(reduction, step) ? kernels::Params{} : reduction.params;
+inline kernels::Params params_of(const Reduction& reduction, const Step& step,
+                                 const VectorPlace* vector = nullptr) {
+  return is_raw(reduction, step, vector) ? kernels::Params{} : reduction.params;
 }
 // Several messages in one payload: the first eight bytes are the length of the first message.
 inline constexpr std::size_t kLengthBytes = 8;
@@ -186,11 +190,18 @@ inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout
 inline std::size_t payload_bound(const Reduction& reduction, const Layout& layout) {
   if (reduction.vectors.empty()) return wire_bound(reduction, layout.max_chunk());
   if (reduction.vectors_bound > 0) return reduction.vectors_bound;
-  std::size_t most = kLengthBytes + wire_bound(reduction, layout.max_chunk());
+  const auto bound = [&](std::size_t n, bool is_raw) {
+    return kLengthBytes +
+           (is_raw ? raw_codec().wire_bound(n, reduction.element, {}) : wire_bound(reduction, n));
+  };
+  std::size_t most = bound(layout.max_chunk(), false);
+  for (const VectorPlace& vector : reduction.vectors)
+    if (vector.is_raw) most = std::max(most, bound(vector.n, true));
   layout.for_each_shared_chunk([&](Range chunk) {
     std::size_t bytes = 0;
-    layout.for_each_vector(
-        chunk, [&](std::size_t, Range part) { bytes += kLengthBytes + wire_bound(reduction, part.n); });
+    layout.for_each_vector(chunk, [&](std::size_t vector, Range part) {
+      bytes += bound(part.n, reduction.vectors[vector].is_raw);
+    });
     most = std::max(most, bytes);
   });
   return most;

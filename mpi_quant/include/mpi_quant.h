@@ -895,10 +895,13 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  * Vectors are in host memory, with any alignment. A result shares no memory with another vector. A vector
  * with elements is never at NULL or MPI_BOTTOM, whatever its type is. Methods that measure a vector before
  * the call (such as "bound" with a relative bound) or keep estimates of it (memory=ef21, lazy, 3pc) are
- * errors on all ranks, also on one rank alone, and so are "auto" and "lowrank" in mpiq_method. Under a policy
- * whose rule says auto or lowrank MPI sums the vectors, one after the other. Ranks that cannot agree on the
- * vectors get an error: if they run different versions of the library, in programs that use sessions only,
- * and where MPI_Finalize has deleted what the library keeps.
+ * errors on all ranks, also on one rank alone, and so is "lowrank" in mpiq_method. Under a policy whose rule
+ * says lowrank MPI sums the vectors, one after the other. Ranks that cannot agree on the vectors get an
+ * error: if they run different versions of the library, in programs that use sessions only, and where
+ * MPI_Finalize has deleted what the library keeps.
+ *
+ * With "auto" the limit of error holds for each vector, however short it is. If one of them would be over it,
+ * MPI sums all. auto(error=X) uses no keys; auto(error=feedback) needs them.
  *
  * Returns an error on all ranks if they differ in n, counts, keys, datatype or method, or if one of them
  * brings an unusable argument. The results are then undefined. What then becomes of a residual is as in

@@ -60,6 +60,7 @@ std::string choice_json(const ChoiceSummary& choice) {
       .count("bytes", known.calls.bytes)
       .text("type", kernels::name(known.calls.element))
       .count("ranks", static_cast<std::uint64_t>(known.calls.ranks))
+      .count("vectors", static_cast<std::uint64_t>(known.calls.vectors))
       .text("asked", to_string(asked))
       .text("method", to_string(known.method))
       .number("seconds", known.seconds)

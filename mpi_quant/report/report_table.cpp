@@ -324,11 +324,14 @@ std::string choices_table(const Report& report) {
   for (const auto& [known, totals] : report.info.choices) {
     Method asked;
     asked.automatic = known.calls.limit;
-    table.row({std::string(name(known.calls.collective)), amount(known.calls.bytes),
-               std::string(kernels::name(known.calls.element)), std::to_string(known.calls.ranks),
-               to_string(asked), std::to_string(totals.calls), std::to_string(totals.compressed),
-               seconds_text(totals.saved_s), seconds_text(totals.explored_s), ms(known.seconds),
-               ms(known.dense_s), std::to_string(totals.judgements),
+    const int vectors = known.calls.vectors;
+    table.row({std::string(name(known.calls.collective)) +
+                   (vectors > 0 ? " of about " + std::to_string(vectors) + " vectors" : ""),
+               amount(known.calls.bytes), std::string(kernels::name(known.calls.element)),
+               std::to_string(known.calls.ranks), to_string(asked), std::to_string(totals.calls),
+               std::to_string(totals.compressed), seconds_text(totals.saved_s),
+               seconds_text(totals.explored_s), ms(known.seconds), ms(known.dense_s),
+               std::to_string(totals.judgements),
                totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
   }
   return table.text("What auto chose (saved: against MPI's own calls; tries: what finding out took)");

@@ -61,7 +61,7 @@ def _texts(keys: Iterable[str], n: int) -> Any:
 
 
 def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, keys: Iterable[str] | None = None, comm: Any = None,
-                    method: str | None = None, seed: int | None = None, op: str = "sum") -> list[Any]:
+                    method: str | None = None, error: float | str | None = None, seed: int | None = None, op: str = "sum") -> list[Any]:
     """The sums of several vectors over the ranks of comm, by one call: a list of arrays. Collective.
 
     It needs one agreement and the messages of one vector, where a call for each vector needs its own. Experimental: it may change.
@@ -70,22 +70,23 @@ def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, 
     out: as many arrays, each of the shape and type of its vector. `arrays` itself: all in place; an array may also stand in both
     lists. No result shares memory with another vector. None: new arrays.
     keys: a key for each vector, no two alike: each has a residual of its own. None: nothing is kept.
-    method: as in allreduce, but not "auto", "lowrank", or what measures a vector or keeps estimates. seed, op: as in allreduce.
+    method: as in allreduce, but not "lowrank", or what measures a vector or keeps estimates. seed, op: as in allreduce.
+    error: as in allreduce, of each vector. "feedback" needs keys.
 
     Errors are those of allreduce.
     """
-    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
+    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=error, key=None, matrix=None, seed=seed, op=op))
     check(group.run(library().functions.MPIQ_Allreduce_group))
     return group.result()
 
 
 def iallreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, keys: Iterable[str] | None = None, comm: Any = None,
-                     method: str | None = None, seed: int | None = None, op: str = "sum") -> Request:
+                     method: str | None = None, error: float | str | None = None, seed: int | None = None, op: str = "sum") -> Request:
     """Like allreduce_group, but returns before the sums are there: wait() of the request gives the list. Compressed sums have the same
     bits.
 
     What iallreduce says of requests holds. No vector may be touched until test() is True or wait() returns. A key of a call in flight
     is an Error on all ranks. Experimental: it may change.
     """
-    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=None, key=None, matrix=None, seed=seed, op=op))
+    group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=error, key=None, matrix=None, seed=seed, op=op))
     return Request(group, library().functions.MPIQ_Iallreduce_group)

@@ -147,6 +147,38 @@ TEST(Chooser, where_ranks_share_nodes_the_plan_for_that_is_tried) {
   EXPECT_EQ(found, 18);
 }
 
+// MPI sums vectors one after the other, so one call of a codec saves messages, also where it saves no bytes.
+TEST(Chooser, what_several_vectors_save_in_messages_is_found) {
+  for (const Network& network : kNetworks)
+    for (const int ranks : {2, 16, 128})
+      for (const Automatic& limit : {kLosslessOnly, kPercent, kAbsolute})
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+          CallClass calls{64 << 10, kernels::Element::f32, ranks, limit};
+          calls.vectors = 64;
+          World world(calls, network, seed, true);
+          SCOPED_TRACE(std::string(network.name) + ", " + std::to_string(ranks) + " ranks");
+          double took = 0, of_mpi = 0;
+          for (int i = 0; i < 200; ++i) {
+            took += world.call().seconds;
+            of_mpi += world.call_s(0);
+          }
+          EXPECT_LE(took, 1.02 * of_mpi);
+          EXPECT_LE(world.call_s(world.chooser.favourite()), 1.1 * world.call_s(world.best()));
+          ASSERT_LT(world.call_s(world.best()), 0.9 * world.call_s(0));
+        }
+}
+
+TEST(Chooser, methods_that_measure_a_vector_do_not_serve_several) {
+  CallClass calls{1 << 20, kernels::Element::f32, 2, {Automatic::Kind::feedback, 100}};
+  const std::size_t all = candidates_of(calls).size();
+  calls.vectors = 8;
+  const std::vector<AutoCandidate> some = candidates_of(calls);
+  EXPECT_LT(some.size(), all);
+  EXPECT_GT(some.size(), 5u);
+  for (std::size_t i = 1; i < some.size(); ++i)
+    EXPECT_EQ(some[i].method.codec->measures(some[i].method.params), kernels::Measures::nothing);
+}
+
 // 64 KiB over shared memory: an agreement takes a fifth of MPI's reduction, a first run takes three times as
 // long, and other processes disturb. A function of the library makes the agreement whatever is chosen.
 TEST(Chooser, what_pays_for_short_vectors_in_memory_is_found_within_100_calls) {

@@ -79,7 +79,7 @@ TEST(Knowledge, every_damaged_line_is_an_error_that_names_it) {
   EXPECT_NE(complaint("9 f32 @2 auto").find("a word is missing"), std::string::npos);
   // What is shown of a file that is no text is text, and short.
   EXPECT_NE(complaint("\x1b[2J\x01").find("bad word \"?[2J?\""), std::string::npos);
-  EXPECT_LT(complaint(std::string(1 << 20, 'x')).size(), 200u);
+  EXPECT_LT(complaint(std::string(1 << 20, 'x')).size(), 256u);
   EXPECT_FALSE(complaint(kLine + std::string(1, '\0')).empty());
 }
 
@@ -181,6 +181,40 @@ TEST(Knowledge, a_line_counts_for_its_collective_only) {
   EXPECT_EQ(find_known(all, calls), &all[0]);
   calls.collective = Collective::reduce;
   EXPECT_EQ(find_known(all, calls), nullptr);
+}
+
+// The bytes of a line are those of all vectors. A call of one vector is another class than one of several.
+TEST(Knowledge, lines_of_several_vectors_are_told_apart) {
+  const Automatic limit{Automatic::Kind::relative, 0};
+  const std::string end = " auto: raw seconds=1 mpi=2 margin=1 calls=1";
+  const std::string line = "1000 f32 @16 nodes=4 vectors=32" + end;
+  ASSERT_EQ(parsed(line).size(), 1u);
+  EXPECT_EQ(parsed(line)[0].calls.vectors, 32);
+  EXPECT_EQ(to_string(parsed(line)[0]).substr(0, 31), line.substr(0, 31));
+  for (const char* const bad :
+       {"9 f32 @2 vectors=0", "9 f32 @2 vectors=-1", "9 f32 @2 vectors=", "9 f32 @2 vectors=x",
+        "9 f32 @2 vectors=99999999999", "9 f32 @2 vectors=2 nodes=2", "bcast 9 f32 @2 vectors=2"}) {
+    const Result<std::vector<KnownClass>> all = parse_knowledge(bad + end);
+    EXPECT_FALSE(all.ok()) << bad;
+  }
+  const std::vector<KnownClass> all =
+      parsed("1000 f32 @2" + end + "\n1000 f32 @2 vectors=8" + end + "\n1000 f32 @2 vectors=32" + end);
+  const auto line_for = [&](std::size_t bytes, int vectors) {
+    CallClass calls{bytes, kernels::Element::f32, 2, limit};
+    calls.vectors = vectors;
+    return find_known(all, calls) == nullptr ? -1 : static_cast<int>(find_known(all, calls) - all.data());
+  };
+  EXPECT_EQ(line_for(1000, 0), 0);
+  EXPECT_EQ(line_for(4000, 8), 1);
+  EXPECT_EQ(line_for(1000, 2), 1);
+  EXPECT_EQ(line_for(1000, 64), 2);
+  EXPECT_EQ(line_for(1000, 1), -1);
+  EXPECT_EQ(line_for(1000, 256), -1);
+  EXPECT_EQ(line_for(5000, 8), -1);
+  // What a codec measures before a call is of one vector.
+  const std::string measures = " auto(error=0.3): bound(rel=0.1) seconds=1 mpi=1 margin=1 calls=1";
+  EXPECT_TRUE(parse_knowledge("9 f32 @2" + measures).ok());
+  EXPECT_FALSE(parse_knowledge("9 f32 @2 vectors=2" + measures).ok());
 }
 
 TEST(Knowledge, the_nearest_size_counts_if_it_is_near) {

@@ -21,10 +21,17 @@ AutoCandidate candidate(const char* text) {
 }
 
 template <class T>
+SampledVector sampled(const std::vector<T>& x, const std::vector<T>& waits = {}) {
+  return {reinterpret_cast<const std::byte*>(x.data()), x.size(),
+          waits.empty() ? nullptr : reinterpret_cast<const std::byte*>(waits.data())};
+}
+
+template <class T>
 Sampled tried(const std::vector<T>& x, const char* method, double call_s = 1) {
   Sample sample;
-  EXPECT_TRUE(sample.take(reinterpret_cast<const std::byte*>(x.data()), x.size(),
-                          sizeof(T) == 8 ? kernels::Element::f64 : kernels::Element::f32, call_s, 3));
+  const SampledVector vector[]{sampled(x)};
+  EXPECT_TRUE(
+      sample.take(vector, sizeof(T) == 8 ? kernels::Element::f64 : kernels::Element::f32, call_s, 3, true));
   return sample.try_on(candidate(method), kernels::Isa::scalar);
 }
 
@@ -103,12 +110,50 @@ TEST(Sample, a_debt_is_counted_in_lengths_of_the_vector) {
   const auto x = test::make_input<float>(test::Input::normal, 5000, 1);
   std::vector<float> residual = x;
   for (float& r : residual) r *= -3;
+  const std::vector<float> nothing(x.size());
+  const auto debt = [](const std::vector<SampledVector>& vectors) {
+    Sample sample;
+    EXPECT_TRUE(sample.take(vectors, kernels::Element::f32, 1, 0, true));
+    return sample.debt();
+  };
+  EXPECT_NEAR(debt({sampled(x, residual)}), 3, 1e-5);
+  EXPECT_EQ(debt({sampled(x, nothing)}), 0);
+  EXPECT_EQ(debt({sampled(nothing, residual)}), unknown_sample().error);
+  // Of several the greatest counts. One that is zero in this call only gets what waits.
+  EXPECT_NEAR(debt({sampled(x, nothing), sampled(x, residual), sampled(x)}), 3, 1e-5);
+  EXPECT_EQ(debt({sampled(x, nothing), sampled(nothing, residual)}), 0);
+}
+
+// A short one that loses much is not hidden by a long one beside it that loses nothing.
+TEST(Sample, the_error_of_several_vectors_is_that_of_the_worst) {
+  std::vector<float> sparse(100000), dense = test::make_input<float>(test::Input::normal, 3000, 1);
+  for (std::size_t i = 0; i < sparse.size(); i += 100) sparse[i] = 1000;
+  const auto error = [&](const std::vector<SampledVector>& vectors, double call_s, bool of_each,
+                         std::uint64_t number = 0) {
+    Sample sample;
+    EXPECT_TRUE(sample.take(vectors, kernels::Element::f32, call_s, number, of_each));
+    return sample.try_on(candidate("topk(k=0.02)"), kernels::Isa::scalar).error;
+  };
+  for (const double call_s : {0.0, 1e-4, 1.0}) {
+    EXPECT_GT(error({sampled(sparse), sampled(dense)}, call_s, true), 0.5F) << call_s;
+    EXPECT_GT(error({sampled(dense), sampled(sparse)}, call_s, true), 0.5F) << call_s;
+    EXPECT_EQ(error({sampled(sparse), sampled(sparse)}, call_s, true), 0) << call_s;
+  }
+  // Where not each has to be seen, a short call looks at one, at each of them now and then.
+  int seen = 0;
+  for (std::uint64_t number = 0; number < 1000; ++number)
+    seen += error({sampled(sparse), sampled(dense)}, 0, false, number) > 0;
+  EXPECT_NEAR(seen, 30, 20);
+}
+
+// The codes of vectors count as much as the vectors are long, though short ones are sampled no less.
+TEST(Sample, bytes_of_several_vectors_are_those_of_all_elements) {
+  std::vector<float> zeros(90000), dense = test::make_input<float>(test::Input::normal, 10000, 1);
   Sample sample;
-  ASSERT_TRUE(
-      sample.take(reinterpret_cast<const std::byte*>(x.data()), x.size(), kernels::Element::f32, 1, 0));
-  EXPECT_NEAR(sample.debt(reinterpret_cast<const std::byte*>(residual.data())), 3, 1e-5);
-  residual.assign(residual.size(), 0);
-  EXPECT_EQ(sample.debt(reinterpret_cast<const std::byte*>(residual.data())), 0);
+  const SampledVector vectors[]{sampled(dense), sampled(zeros)};
+  ASSERT_TRUE(sample.take(vectors, kernels::Element::f32, 0, 1, true));
+  EXPECT_NEAR(sample.try_on(candidate("zerorun"), kernels::Isa::scalar).wire_bytes, 0.4, 0.1);
+  EXPECT_FALSE(sample.take({}, kernels::Element::f32, 1, 1, true));
 }
 
 }  // namespace

@@ -78,7 +78,6 @@ TEST_F(Group, methods_and_keys_of_one_vector_are_errors_on_all_ranks) {
                                          {"mpiq_skip", "true", "mpiq_skip is of one vector"},
                                          {"mpiq_stream", "0", "mpiq_stream is of a vector in GPU memory"},
                                          {"mpiq_stream_ordered", "false", "mpiq_stream_ordered is of a"},
-                                         {"mpiq_method", "auto(error=0.1)", "auto serves single vectors"},
                                          {"mpiq_method", "lowrank(rank=2)", "lowrank serves single vectors"},
                                          {"mpiq_method", "topk memory=ef21", "keeps estimates"},
                                          {"mpiq_method", "nonsense", "mpiq_method"},
@@ -220,8 +219,8 @@ TEST_F(Group, non_blocking_ones_that_differ_or_cannot_be_made_are_errors_on_all_
   expect_error_everywhere(start_op(odd ? MPI_OP_NULL : MPI_SUM), odd ? "op is MPI_OP_NULL" : "");
   expect_error_everywhere(start_op(MPI_OP_NULL), "op is MPI_OP_NULL");
   EXPECT_EQ(sum_with(MPI_FLOAT, MPI_SUM), MPI_SUCCESS) << "the communicator still works";
-  expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "auto(error=0.1)"}}),
-                          "MPIQ_Iallreduce_group: info mpiq_method: auto serves single vectors");
+  expect_error_everywhere(start_and_wait(v, Info{{"mpiq_method", "lowrank(rank=2)"}}),
+                          "MPIQ_Iallreduce_group: info mpiq_method: lowrank serves single vectors");
   if (size == 1) return;
   expect_error_everywhere(start_and_wait(w, info), "MPIQ_Allreduce_group");
   expect_error_everywhere(start_and_wait(w, exact), "MPIQ_Iallreduce_group");

@@ -55,6 +55,8 @@ std::vector<VectorPlace> cut_into_vectors(const Scene& scene, Reduction& reducti
     vectors.push_back(
         {first, end - first, reduction.input + at, reduction.output + at,
          reduction.residual == nullptr ? nullptr : reduction.residual + value_bytes(reduction, first)});
+    vectors.back().is_raw = end - first < scene.raw_below;
+    if (vectors.back().is_raw) reduction.raw_ops = raw_codec().ops(reduction.element, scene.isa);
     first = end;
   }
   if (vectors.empty()) return vectors;

@@ -90,6 +90,7 @@ struct Scene {
   bool reduces = false;                       // with a root: a reduction, whose output only the root has
   bool mean = false;                          // the result is divided by the number of ranks
   std::vector<std::size_t> vector_ends = {};  // Reduction::vector_ends: the input is several vectors
+  std::size_t raw_below = 0;                  // VectorPlace::is_raw: of those with fewer elements
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
     return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,

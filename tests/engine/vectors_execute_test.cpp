@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,43 @@ TEST(SeveralVectors, bits_do_not_depend_on_places_segments_in_flight_threads_and
         ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << scene.describe(n);
     }
   }
+}
+
+// Those that are raw lose nothing, and the others have the bits that they have beside others.
+TEST(SeveralVectors, some_may_be_raw) {
+  for_each_scene_in_turn(
+      rank_counts(),
+      [](std::size_t) {
+        return std::array{0, 1};
+      },
+      [](Scene scene, int shape) {
+        scene.vector_ends = shape == 0 ? std::vector<std::size_t>{3, 40, 900, 900, 901, 960}
+                                       : std::vector<std::size_t>{5, 5, 60, 61};
+        scene.feedback = false;
+        const std::size_t n = scene.vector_ends.back();
+        const auto x = inputs<float>(scene.ranks, n);
+        const Outcome<float> coded = run(scene, x, zeros<float>(scene.ranks, n));
+        scene.raw_below = 64;
+        const Outcome<float> got = run(scene, x, zeros<float>(scene.ranks, n));
+        expect_sound(got, scene.describe(n));
+        std::size_t first = 0;
+        for (const std::size_t end : scene.vector_ends) {
+          const bool is_raw = end - first < scene.raw_below;
+          for (std::size_t i = first; i < end; ++i) {
+            double sum = 0, most = 0;
+            for (const auto& of_rank : x) {
+              sum += static_cast<double>(of_rank[i]);
+              most += std::abs(static_cast<double>(of_rank[i]));
+            }
+            if (is_raw) {
+              ASSERT_NEAR(got.output[0][i], sum, 1e-6 * most) << scene.describe(n) << i;
+            } else {
+              ASSERT_EQ(got.output[0][i], coded.output[0][i]) << scene.describe(n) << i;
+            }
+          }
+          first = end;
+        }
+      });
 }
 
 TEST(SeveralVectors, damaged_messages_are_errors_and_never_a_hang) {

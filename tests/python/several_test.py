@@ -152,9 +152,19 @@ class Group(OnAllRanks):
                 mq.allreduce_group(first, out, keys=keys, method="bf16")
         self.assert_sums(mq.allreduce_group(vectors(), method="bf16"), 0.01)
 
+    def test_a_limit_of_error_holds_for_each_vector(self):
+        keys = [f"limited {i}" for i in range(len(LENGTHS))]
+        for turn in range(20):
+            self.assert_sums(mq.allreduce_group(vectors(), error=0.02, keys=keys if turn % 2 else None), 0.02)
+            self.assert_sums(mq.allreduce_group(vectors(), error="feedback"), 1e-6)  # without keys it is exact
+            with mq.options(error=0.05):
+                self.assert_sums(mq.iallreduce_group(vectors()).wait(), 0.05)
+            self.assertEqual(len(mq.allreduce_group(vectors(), error="feedback", keys=keys)), len(LENGTHS))
+        mq.residuals().reset()
+
     @compresses
     def test_the_library_says_what_it_refuses(self):
-        for words, text in (({"method": "auto(error=0.1)"}, "single vectors"), ({"method": "lowrank"}, "single vectors"),
+        for words, text in (({"method": "lowrank"}, "single vectors"),
                             ({"method": "onebit", "keys": ["a", "b", "c", "c"]}, "that of two vectors"), ({"method": "onebit", "keys": ["a", "b", "c", "d" * 64]}, r"keys.3."),
                             ({"method": "onebit memory=ef21", "keys": list("abcd")}, "keeps estimates")):
             with self.assertRaisesRegex(mq.Error, text):

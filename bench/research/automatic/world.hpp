@@ -89,9 +89,7 @@ class World {
     return true_s_[i];
   }
   double compute_true_s(std::size_t i) const {
-    if (i == 0)
-      return dense_cost(calls_.collective, static_cast<double>(calls_.bytes), calls_.ranks, network_.prices())
-          .seconds;
+    if (i == 0) return dense_seconds(calls_, network_.prices());
     AutoCandidate c = chooser.candidate(i);
     c.wire_bytes = wire_bytes(c);
     const double any = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
