@@ -92,7 +92,8 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// apart: the base is not x and lies in the L2 cache, as in the executor. streamed: see DecodeArgs::stream.
+// apart: the base is not x and lies in the L2 cache, as half of a chunk of the executor does. streamed: see
+// DecodeArgs::stream.
 constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 enum class Work {
   encode,

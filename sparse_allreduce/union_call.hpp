@@ -244,8 +244,8 @@ class UnionCall {
   }
 
   // The same for streams of which each has room in `room` bytes, its header included: each step is one
-  // message. Streams lie one behind the other. A rank that cannot read them passes none of them on, and sends
-  // empty messages, which are an error of those who receive them.
+  // message. Streams lie one behind the other. A rank that cannot read them passes none of them on: it sends
+  // a header that announces its error.
   template <class Check>
   Status allgather_short(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
                          std::size_t room, const Check& check_as) {
@@ -260,7 +260,6 @@ class UnionCall {
     });
     if (!local_error.ok()) announce(own);
     headers[0] = own;
-    std::span<const std::byte> out = std::as_bytes(headers.first(1));
     bool readable = !all.empty();
     if (readable) {
       ends[0] = 0;
@@ -269,19 +268,18 @@ class UnionCall {
       if (own.payload_bytes > 0) std::memcpy(&all[sizeof(Header)], payload.data(), own.payload_bytes);
     }
     MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) -> Status {
-      if (readable) out = all.first(ends[n]);
-      send(to, out);
-      const std::span<std::byte> in =
-          readable ? all.subspan(ends[distance], n * room) : std::span<std::byte>{};
+      if (!readable) announce(headers[0]);
+      send(to, readable ? all.first(ends[n]) : std::as_bytes(headers.first(1)));
+      std::span<std::byte> in = readable ? all.subspan(ends[distance], n * room) : std::span<std::byte>{};
       std::size_t length = 0;
       keep_error(exchange_.receive(from, job.first_tag + 1, in, &length));
       MQ_TRY(wait());
-      readable = readable && length <= in.size() &&
-                 read_streams(in.first(length), headers.subspan(distance, n), ends.subspan(distance, n + 1));
-      out = {};
-      if (!readable)
-        note(status_of(Code::bad_frame,
-                       [&] { return "rank " + std::to_string(from) + " sent malformed streams"; }));
+      in = in.first(std::min(length, in.size()));
+      if (!readable || length > in.size() ||
+          !read_streams(in, headers.subspan(distance, n), ends.subspan(distance, n + 1))) {
+        note(why_unreadable(in, from, own.step));
+        readable = false;
+      }
       return {};
     }));
     for (std::size_t i = 0; i < p; ++i)
@@ -320,6 +318,16 @@ class UnionCall {
       bytes = bytes.subspan(length);
     }
     return bytes.empty();
+  }
+  // Of a message that read_streams() cannot read: it may be the header of a rank with an error.
+  Status why_unreadable(std::span<const std::byte> bytes, int from, std::uint32_t step) const {
+    Header header;
+    if (bytes.size() == sizeof header) {
+      std::memcpy(&header, bytes.data(), sizeof header);
+      MQ_TRY(check(header, from, job.call, step));
+    }
+    return status_of(Code::bad_frame,
+                     [&] { return "rank " + std::to_string(from) + " sent malformed streams"; });
   }
   std::uint64_t cut(int r) const {
     if (r == ranks) return job.size;

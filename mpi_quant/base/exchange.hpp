@@ -1,5 +1,5 @@
-// Messages between ranks in rounds: post all sends and receives of a round, then wait for all of them. Every
-// receive is posted with its exact size.
+// Messages between ranks in rounds: post all sends and receives of a round, then wait for all of them. A
+// receive is posted with its exact size, or with the most that may come.
 #pragma once
 
 #include <algorithm>

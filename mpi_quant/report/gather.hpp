@@ -11,7 +11,8 @@
 
 namespace mq {
 
-// Whether all ranks of comm come here. Each rank that comes gets the same answer. A rank cannot know whether
+// Whether all ranks of comm come here. Ranks that come get the same answer, but for one that is stopped for
+// longer than the others wait. A rank cannot know whether
 // the others are late, or never come because they want no report. So it waits for ten times MPIQ_WATCHDOG
 // seconds (300 where that is 0), and then answers false. May be called once, when MPI is being finalized: a
 // rank that stops waiting leaves requests behind.

@@ -134,6 +134,44 @@ TEST(UnionFaults, ARankInTroubleIsAnErrorOnEveryRankThatDependsOnIt) {
     }
 }
 
+// All others know that a rank reported an error, and blame none for malformed messages.
+TEST(UnionFaults, ARankWithoutMemoryIsReportedByAllOthers) {
+  for (const bool is_long : {false, true})
+    for (int ranks = 2; ranks < 10; ++ranks)
+      for (int victim = 0; victim < ranks; ++victim) {
+        const std::uint64_t n = is_long ? 12000 : 50;
+        Loopback net(ranks, 3, nullptr);
+        std::vector<Status> statuses(static_cast<std::size_t>(ranks));
+        net.run([&](Loopback::Rank& comm) {
+          std::vector<std::uint64_t> indices(n), all(3 * n);
+          const std::vector<float> values(n, 1.0f);
+          std::vector<float> sums(3 * n);
+          for (std::size_t i = 0; i < n; ++i) indices[i] = i * 3 + static_cast<std::size_t>(comm.rank()) % 3;
+          UnionJob job;
+          job.size = 3 * n;
+          job.list = {indices, reinterpret_cast<const std::byte*>(values.data())};
+          job.algorithm = Algorithm::allgather;
+          job.most_entries = n;
+          job.first_tag = 5;
+          job.timeout_s = 20;
+          job.output = {false, all.data(), reinterpret_cast<std::byte*>(sums.data()), 3 * n};
+          Workspace memory;
+          Traffic traffic;
+          UnionResult result;
+          UnionCall call(comm, job, memory, traffic);
+          if (comm.rank() == victim) call.note({Code::no_memory, "no memory"});
+          const auto dense = [](void*, std::uint64_t) { return Status{}; };
+          statuses[static_cast<std::size_t>(comm.rank())] = union_allreduce(call, dense, result);
+        });
+        EXPECT_EQ(net.leaked(), 0u);
+        for (int r = 0; r < ranks; ++r)
+          EXPECT_EQ(statuses[static_cast<std::size_t>(r)].code(),
+                    r == victim ? Code::no_memory : Code::peer_failed)
+              << is_long << " ranks " << ranks << " victim " << victim << " rank " << r << " "
+              << statuses[static_cast<std::size_t>(r)].text();
+      }
+}
+
 TEST(UnionFaults, RandomPayloadsNeverCrash) {
   std::mt19937_64 random(5);
   for (const Way way : kOwn)
