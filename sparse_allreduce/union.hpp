@@ -17,10 +17,10 @@
 // the ranks; dense sums in the MPI library's order.
 //
 // Every stream is a Header, then a payload of the length that the header announces: two messages, or, where
-// an allgather knows that all streams are short, one (short_stream_room). A rank with a local error follows the
-// same schedule, with headers that announce the error and empty payloads. So no rank waits for it, and a rank
-// that depends on it sees the announced error or the wrong length. A damaged header is detected, and no rank
-// waits because of it either.
+// an allgather knows that all streams are short, one (short_stream_room). A rank with a local error follows
+// the same schedule, with headers that announce the error and empty payloads. So no rank waits for it, and a
+// rank that depends on it sees the announced error or the wrong length. A damaged header is detected, and no
+// rank waits because of it either.
 #pragma once
 
 #include <algorithm>
