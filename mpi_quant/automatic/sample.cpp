@@ -119,10 +119,13 @@ bool Sample::take(std::span<const SampledVector> vectors, kernels::Element eleme
 }
 
 void Sample::gather(const Part& part, const std::byte* from, std::byte* to) const {
-  const std::size_t bytes = part.length * kernels::element_bytes(element_), places = part.of.n / part.length;
+  const std::size_t width = kernels::element_bytes(element_), bytes = part.length * width;
+  const std::size_t places = part.of.n / part.length, spare = part.of.n % part.length;
+  // So that the elements behind the last place are seen, too, all places move by so many elements.
+  const std::size_t shift = mixed(~number_) % (spare + 1);
   for (std::size_t r = 0; r < part.runs; ++r) {
     const std::size_t place = (r * places + mixed(number_ * kMostRuns + r) % places) / part.runs;
-    std::memcpy(to + r * bytes, from + place * bytes, bytes);
+    std::memcpy(to + r * bytes, from + place * bytes + shift * width, bytes);
   }
 }
 
@@ -207,7 +210,10 @@ float Sample::debt() {
     const auto of_waiting = [](double, double w) { return w; };
     gather(part, part.of.waits, decoded_.data());
     const float owed = ratio(part.n(), elements_of(part), decoded_.data(), element_, of_waiting);
-    if (owed > greatest && (!is_group_ || !is_zero(elements_of(part), part.n(), element_))) greatest = owed;
+    if (owed <= greatest) continue;
+    const bool owes_nothing = is_group_ && is_zero(elements_of(part), part.n(), element_) &&
+                              is_zero(part.of.elements, part.of.n, element_);
+    if (!owes_nothing) greatest = owed;
   }
   return greatest;
 }

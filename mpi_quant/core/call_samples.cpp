@@ -60,8 +60,7 @@ void CallSamples::bring(const Chosen& chosen, const Call& call, kernels::Element
   }
   if (!choice.sampled && choice.scouted == 0) return;
   // What is only scouted is sampled again before it runs, so not each vector has to be seen.
-  if (!sample_.take(vectors_, element, chooser.seconds(chooser.favourite()), chooser.totals().calls,
-                    choice.sampled))
+  if (!sample_.take(vectors_, element, chooser.seconds(chooser.favourite()), taken_++, choice.sampled))
     return;
   const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
   if (choice.scouted != 0) heard.scouted = sample_.try_on(chooser.candidate(choice.scouted), isa);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,7 @@ class CallSamples {
 
   Sample sample_;
   std::vector<SampledVector> vectors_;
+  std::uint64_t taken_ = 0;  // samples
 };
 
 }  // namespace mq

@@ -900,8 +900,8 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
  * error: if they run different versions of the library, in programs that use sessions only, and where
  * MPI_Finalize has deleted what the library keeps.
  *
- * With "auto" the limit of error holds for each vector, however short it is. If one of them would be over it,
- * MPI sums all. auto(error=X) uses no keys; auto(error=feedback) needs them.
+ * With "auto" the limit of error is for each vector, however short: docs/auto.md says how it is kept. If one
+ * of them would be over it, MPI sums all. auto(error=X) uses no keys; auto(error=feedback) needs them.
  *
  * Returns an error on all ranks if they differ in n, counts, keys, datatype or method, or if one of them
  * brings an unusable argument. The results are then undefined. What then becomes of a residual is as in

@@ -147,6 +147,43 @@ TEST(Sample, the_error_of_several_vectors_is_that_of_the_worst) {
 }
 
 // The codes of vectors count as much as the vectors are long, though short ones are sampled no less.
+// Of a vector of 511 elements a run of 256 shows a half; all halves come in turn.
+TEST(Sample, each_element_is_seen_in_some_call) {
+  std::vector<float> x(511), w(511);
+  for (const std::size_t last : {0, 100, 255, 256, 300, 510}) {
+    std::fill(x.begin(), x.end(), 1.0f);
+    std::fill(w.begin(), w.end(), 0.0f);
+    w[last] = 1;
+    int seen = 0;
+    const SampledVector vector{reinterpret_cast<const std::byte*>(x.data()), x.size(),
+                               reinterpret_cast<const std::byte*>(w.data())};
+    Sample sample;
+    for (std::uint64_t number = 0; number < 3000; ++number) {
+      ASSERT_TRUE(sample.take(std::span(&vector, 1), kernels::Element::f32, 1e-5, number, true));
+      seen += sample.debt() > 0;
+    }
+    EXPECT_GT(seen, 0) << last;
+  }
+}
+
+// A row of an embedding that is zero where the sample looks owes what waits for it all the same.
+TEST(Sample, only_a_vector_that_is_zero_everywhere_owes_nothing) {
+  std::vector<float> x(4096), waits(4096, 1.0f), other(4096, 1.0f);
+  const auto bytes = [](const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); };
+  const std::vector<SampledVector> vectors{{bytes(x), x.size(), bytes(waits)}, {bytes(other), other.size()}};
+  Sample sample;
+  ASSERT_TRUE(sample.take(vectors, kernels::Element::f32, 1e-5, 1, true));
+  EXPECT_EQ(sample.debt(), 0);
+  int owing = 0;
+  for (std::size_t i = 0; i < x.size(); i += 512) {
+    std::fill(x.begin(), x.end(), 0.0f);
+    x[i] = 1;
+    ASSERT_TRUE(sample.take(vectors, kernels::Element::f32, 1e-5, 1, true));
+    owing += sample.debt() > 0;
+  }
+  EXPECT_EQ(owing, 8);
+}
+
 TEST(Sample, bytes_of_several_vectors_are_those_of_all_elements) {
   std::vector<float> zeros(90000), dense = test::make_input<float>(test::Input::normal, 10000, 1);
   Sample sample;

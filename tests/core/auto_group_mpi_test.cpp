@@ -198,6 +198,26 @@ TEST_F(AutoGroup, errors_of_one_rank_are_errors_on_all_and_the_next_calls_are_ri
     expect_error_everywhere(code, odd ? "sendbufs[3] is NULL" : "invalid argument");
     expect_within(v, "auto(error=0.3)", 0.3);
   }
+  // With feedback ranks sign the keys, whatever auto has chosen on them.
+  const std::string too_long(64, 'k');
+  const Info feedback{{"mpiq_method", "auto(error=feedback)"}};
+  for (int i = 0; i < 40; ++i) {
+    Vectors<float> v = vectors<float>(layers, i);
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < layers.size(); ++k) names.push_back("layer " + std::to_string(k));
+    std::vector<const char*> keys;
+    for (const std::string& name : names) keys.push_back(name.c_str());
+    const auto sum_with_keys = [&] {
+      return MPIQ_Allreduce_group(static_cast<int>(layers.size()), v.in().data(), v.out().data(),
+                                  v.counts().data(), keys.data(), MPI_FLOAT, MPI_SUM, comm, feedback);
+    };
+    EXPECT_EQ(sum_with_keys(), MPI_SUCCESS);
+    if (i % 3 != 0) continue;
+    if (odd) keys[0] = too_long.c_str();
+    expect_error_everywhere(sum_with_keys(), odd ? "is not 1 to 63 characters" : "invalid argument");
+    if (odd) keys[0] = names[0].c_str();
+    EXPECT_EQ(sum_with_keys(), MPI_SUCCESS) << "call " << i;
+  }
   MPIQ_Request request = MPIQ_REQUEST_NULL;
   Vectors<float> v = vectors<float>(layers);
   const Info info{{"mpiq_method", odd ? "auto(error=0.2)" : "auto(error=0.3)"}};

@@ -218,8 +218,8 @@ TEST_F(Types, any_alignment_gives_the_same_bits) {
 }
 
 TEST_F(Types, scratch_is_a_tenth_of_a_long_vector) {
-  if (size == 1) return;
-  const std::size_t n = std::size_t{4} << 20;
+  if (size != 2) return;  // with more ranks chunks are shorter, or as long
+  const std::size_t n = std::size_t{16} << 20;
   std::vector<float> x(n, 1.0F);
   for (const kernels::Codec& codec : kernels::codecs()) {
     MPI_Count bound = 0;

@@ -237,9 +237,9 @@ CANDIDATES_HEAD = """// What `auto(error=feedback)` may choose from, by increasi
 // recordings (DIR). `scripts/frontier --only candidates` writes this
 // file, and a test compares it with the results.
 //
-// MQ_FEEDBACK_CANDIDATE(method, encode_ns, decode_ns, bytes, sized_by_data, debt): nanoseconds and bytes of an
-// element of a float vector; whether the bytes depend on the data by more than 1.3; and the vectors that are
-// still owed after 50 calls, at most.
+// MQ_FEEDBACK_CANDIDATE(method, encode_ns, decode_ns, bytes, sized_by_data, debt): nanoseconds and bytes of
+// an element of a float vector; whether the bytes depend on the data by more than 1.3; and the vectors that
+// are still owed after 50 calls, at most.
 """
 
 
