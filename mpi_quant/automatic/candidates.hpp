@@ -29,8 +29,8 @@ struct CallClass {
   // One of several vectors is so short that, by chance, its sum may be much shorter (L2) than what the ranks
   // bring, and a small error a great one. It costs few bytes, so codec raw sends it.
   bool sends_raw(std::size_t n) const {
-    constexpr std::size_t kShort = 64;
-    return vectors > 0 && limit.kind == Automatic::Kind::relative && n < kShort;
+    constexpr std::size_t kShortVector = 64;
+    return vectors > 0 && limit.kind == Automatic::Kind::relative && n < kShortVector;
   }
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;
