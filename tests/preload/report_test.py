@@ -13,7 +13,7 @@ FAMILY, RUN, MPIEXEC, CONTROL, OTHER_VERSION = sys.argv[1:6]
 
 
 def mpiexec(*arguments, **environment):
-    for _ in range(5):
+    for _ in range(20):
         done = subprocess.run([MPIEXEC, *arguments], capture_output=True, text=True, timeout=90,
                               env={**os.environ, **environment}, check=False)
         if "show_help.c" not in done.stderr:  # else Open MPI has lost the words of an error
