@@ -11,11 +11,11 @@
 
 namespace mq {
 
-// Whether all ranks of comm come here. Ranks that come get the same answer, but for one that is stopped for
-// longer than the others wait. A rank cannot know whether
-// the others are late, or never come because they want no report. So it waits for ten times MPIQ_WATCHDOG
-// seconds (300 where that is 0), and then answers false. May be called once, when MPI is being finalized: a
-// rank that stops waiting leaves requests behind.
+// Whether all ranks of comm come here. Ranks that come get the same answer. The exception is a rank that is
+// stopped for longer than the others wait. A rank cannot know whether the others are late, or never come
+// because they want no report. So it waits for ten times MPIQ_WATCHDOG seconds (300 where that is 0), and
+// then answers false. May be called once, when MPI is being finalized: a rank that stops waiting leaves
+// requests behind.
 Result<bool> all_come(MPI_Comm comm);
 
 // Collective over comm. Waits for all ranks. If that takes longer than MPIQ_WATCHDOG seconds, it prints to
