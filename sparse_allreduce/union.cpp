@@ -174,9 +174,8 @@ Algorithm choose(const UnionShape& shape, const Network& network) {
   Algorithm best = Algorithm::allgather;
   if (shape.ranks == 1) return best;
   double least = expected_s(best, shape, network);
-  for (const Algorithm other : {Algorithm::split, Algorithm::recursive_doubling, Algorithm::dense}) {
-    // MPI's minimum and maximum may lose a NaN.
-    if (other == Algorithm::dense && shape.entry.op != Op::sum) continue;
+  for (const Algorithm other : kChoices) {
+    if (!can_reduce(other, shape.entry.op)) continue;
     const double s = expected_s(other, shape, network);
     if (s < least) {
       least = s;

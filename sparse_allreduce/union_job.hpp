@@ -2,6 +2,7 @@
 // know only this before it calls union_allreduce.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,12 @@ namespace mq::sparse {
 enum class Algorithm : std::uint8_t { automatic, allgather, split, recursive_doubling, dense };
 inline constexpr std::string_view kAlgorithmNames[] = {"auto", "allgather", "split", "recursive_doubling",
                                                        "dense"};
+// What `automatic` chooses from, if it can do the operation: MPI's minimum and maximum may lose a NaN.
+inline constexpr std::array kChoices{Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling,
+                                     Algorithm::dense};
+constexpr bool can_reduce(Algorithm algorithm, Op op) {
+  return algorithm != Algorithm::dense || op == Op::sum;
+}
 
 struct UnionOutput {
   bool dense = false;  // the whole vector, size * stride values; else a list. Equal on all ranks
@@ -56,7 +63,7 @@ struct UnionShape {
 // entries.
 double expected_s(Algorithm algorithm, const UnionShape& shape, const Network& network);
 
-// The fastest of allgather, split, recursive_doubling and dense, according to expected_s.
+// The fastest of kChoices, according to expected_s.
 Algorithm choose(const UnionShape& shape, const Network& network);
 
 }  // namespace mq::sparse

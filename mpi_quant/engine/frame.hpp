@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 15;
+inline constexpr std::uint16_t kWireVersion = 16;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.

@@ -850,10 +850,10 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* o
  *
  * Further info key:
  *
- * - mpiq_algorithm: "auto" (default) chooses by the network and the lists. "allgather" sends every list to
- *   every rank. With "split" each rank reduces a part of the indices. Both reduce values in the order of the
- *   ranks. "recursive_doubling", and so "auto", may add in another order. "dense" is MPI_Allreduce (minimum
- *   and maximum are split instead, because MPI may lose a NaN in them).
+ * - mpiq_algorithm: "auto" (default) chooses by the network, the lists, and the time of earlier calls.
+ *   "allgather" sends every list to every rank. With "split" each rank reduces a part of the indices. Both
+ *   reduce values in the order of the ranks. "recursive_doubling", and so "auto", may add in another order.
+ *   "dense" is MPI_Allreduce (minimum and maximum are split instead, because MPI may lose a NaN in them).
  *
  * Returns an error as said above, or if the result has more than max entries.
  *

@@ -65,9 +65,9 @@ void BlockingSparse::leave() {
 
 // Compares the signatures and numbers of all ranks. The agreement is in the communicator's state, because
 // after an error its messages may stay in flight for ever.
-Status BlockingSparse::compare_signatures(const Signature& signature, double most) {
+Status BlockingSparse::compare_signatures(const Signature& signature, const Maxima& numbers) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
-  MQ_TRY(agreement.start(comm_->plain(), signature, {.measured = {most}}, first_tag_ + kTags));
+  MQ_TRY(agreement.start(comm_->plain(), signature, numbers, first_tag_ + kTags));
   const Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
     bool moved = false;
@@ -80,7 +80,7 @@ Status BlockingSparse::compare_signatures(const Signature& signature, double mos
   return {};
 }
 
-Status BlockingSparse::agree(Signature signature, const Status& own, double& most) {
+Status BlockingSparse::agree(Signature signature, const Status& own, Maxima& numbers) {
   const Status local_error = turn_ && !turn_->local_error().ok() ? turn_->local_error() : own;
   signature.error_code = static_cast<std::uint16_t>(local_error.code());
   if (state_ == nullptr) return local_error;
@@ -91,11 +91,11 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& mos
   }
   id_ = hash_of(signature);
   MQ_TRY(enter());
-  MQ_TRY(compare_signatures(signature, most));
+  MQ_TRY(compare_signatures(signature, numbers));
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(agreed_status(summary));
-  most = summary.maxima.measured[0];
+  numbers = summary.maxima;
   return {};
 }
 

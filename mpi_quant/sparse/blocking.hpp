@@ -71,8 +71,8 @@ class BlockingSparse {
     own_memory_.reset();
   }
   // Waits for all ranks. Returns ok if all signatures are equal and no rank has a local error. `local_error`
-  // is this rank's. `most` becomes the maximum over all ranks.
-  Status agree(Signature signature, const Status& local_error, double& most);
+  // is this rank's. Of `numbers` each becomes the greatest of all ranks.
+  Status agree(Signature signature, const Status& local_error, Maxima& numbers);
   // The network as measured by the first call of this function. Collective; call make_room() before.
   Status network(sparse::Network& network);
   // Reduces the whole vector of `count` elements in place, by MPI's own reduction.
@@ -92,7 +92,7 @@ class BlockingSparse {
 
  private:
   Status enter();
-  Status compare_signatures(const Signature& signature, double most);
+  Status compare_signatures(const Signature& signature, const Maxima& numbers);
   Status reduce_piece(const Call& call);
   void leave();
 

@@ -161,12 +161,13 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
   }
   // What this rank needs. All ranks do the maximum over the ranks.
   constexpr double kNothing = 0, kRoutes = 1, kDegrees = 2;
-  double need = kDegrees;
+  Maxima numbers{.measured = {kDegrees}};
+  double& need = numbers.measured[0];
   if (local_error.ok() && unchanged(*lists, made, options))
     need = kNothing;
   else if (local_error.ok() && (!options.degrees.empty() || keeps_degrees(*lists)))
     need = kRoutes;
-  MQ_TRY(call.agree(sign(a, options, made, kSparseReduce), local_error, need));
+  MQ_TRY(call.agree(sign(a, options, made, kSparseReduce), local_error, numbers));
   const Traffic before = lists->reduction.traffic();
   Status status;
   if (need == kNothing) {
@@ -220,7 +221,7 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
   std::unique_ptr<SparseRun> run(new (std::nothrow) SparseRun);
   if (run == nullptr) local_error = {Code::no_memory, "out of memory"};
   const auto configure = [&]() -> Status {
-    double none = 0;
+    Maxima none;
     MQ_TRY(call.agree(sign(a, options, made, kSparseInit), local_error, none));
     run->out_values_ = a.out_values;
     run->in_values_ = a.in_values;

@@ -11,6 +11,7 @@
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/engine/agree.hpp"
 #include "sparse_allreduce/network.hpp"
+#include "sparse_allreduce/union_chooser.hpp"
 #include "sparse_allreduce/workspace.hpp"
 
 namespace mq {
@@ -34,9 +35,11 @@ struct SparseState final : Extension {
       if (key == nullptr || name == key) kept.lists.reset();
   }
 
-  Agreement<MpiComm> agreement;                        // opens a blocking call
-  sparse::Workspace memory;                            // for blocking calls, one at a time
-  std::optional<sparse::Network> network;              // after it was measured
+  Agreement<MpiComm> agreement;            // opens a blocking call
+  sparse::Workspace memory;                // for blocking calls, one at a time
+  std::optional<sparse::Network> network;  // after it was measured
+  sparse::UnionChooser unions;             // chooses their algorithms
+  double last_union_s = 0;  // what the last one that it chose took here; 0: it failed, or none waits
   std::map<std::string, SparseKey, std::less<>> keys;  // by mpiq_key
   std::uint64_t calls = 0;                             // with lists
   int routes = 0;                                      // sets of tags reserved so far

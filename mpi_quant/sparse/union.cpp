@@ -3,6 +3,7 @@
 #include "sparse_allreduce/union.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "mpi_quant.h"
 #include "mpi_quant/core/errors.hpp"
@@ -80,29 +81,50 @@ Signature sign(const Arguments& a, const SparseOptions& options, const sparse::U
   return signature;
 }
 
+// All ranks begin the reduction together, when they have agreed. So the slowest one's time counts.
+constexpr TimedRank kTimed = TimedRank::slowest;
+
+// The algorithm of a call that leaves it to the library, by what the calls before have taken. last_call: the
+// agreed time of the last one.
+Status choose_algorithm(BlockingSparse& call, float last_call, sparse::UnionJob& job) {
+  job.algorithm = sparse::Algorithm::allgather;
+  if (call.state() == nullptr) return {};
+  sparse::Network network;
+  MQ_TRY(call.network(network));
+  sparse::UnionChooser& chooser = sparse_state(*call.state()).unions;
+  chooser.heard(seconds_of(last_call, kTimed));
+  job.algorithm =
+      chooser.next({job.size, job.entry, job.most_entries, call.comm().size(), job.output.dense}, network);
+  return {};
+}
+
 Status run(const Arguments& a, const SparseOptions& options, BlockingSparse& call) {
+  const bool chooses = options.algorithm == sparse::Algorithm::automatic;
+  double none = 0;  // on one rank
+  double& last_s = call.state() != nullptr ? sparse_state(*call.state()).last_union_s : none;
   sparse::UnionJob job;
   std::optional<sparse::UnionCall<ProgressComm>> reduction;
   const Status local_error = prepare(a, options, call, job, reduction);
-  auto most = static_cast<double>(job.list.indices.size());
-  MQ_TRY(call.agree(sign(a, options, job), local_error, most));
-  if (options.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
+  Maxima numbers{.measured = {static_cast<double>(job.list.indices.size())}};
+  if (chooses) numbers.heard.call = brought(std::exchange(last_s, 0), kTimed);
+  MQ_TRY(call.agree(sign(a, options, job), local_error, numbers));
   job.size = static_cast<std::uint64_t>(a.size);
-  job.algorithm = options.algorithm;
-  // MPI's minimum and maximum may lose a NaN.
-  if (job.algorithm == sparse::Algorithm::dense && job.entry.op != sparse::Op::sum)
-    job.algorithm = sparse::Algorithm::split;
-  job.most_entries = static_cast<std::uint64_t>(most);
+  job.most_entries = static_cast<std::uint64_t>(numbers.measured[0]);
   job.call = call.id();
   job.first_tag = call.first_tag();
   job.timeout_s = options.timeout_s;
   job.output = {a.result_indices == nullptr, reinterpret_cast<std::uint64_t*>(a.result_indices),
                 static_cast<std::byte*>(a.result_values), static_cast<std::uint64_t>(a.max)};
+  job.algorithm = options.algorithm;
+  if (chooses) MQ_TRY(choose_algorithm(call, numbers.heard.call, job));
+  if (!can_reduce(job.algorithm, job.entry.op)) job.algorithm = sparse::Algorithm::split;
+  const double begin_s = now_s();
   sparse::UnionResult result;
   MQ_TRY(sparse::union_allreduce(
       *reduction,
       [&](void* vector, std::size_t elements) { return call.dense(vector, elements, a.datatype, a.op); },
       result));
+  if (chooses) last_s = now_s() - begin_s;
   if (a.result_count != nullptr) *a.result_count = static_cast<MPI_Count>(result.count);
   return {};
 }
