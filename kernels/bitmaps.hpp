@@ -14,7 +14,7 @@ enum class Fold : std::uint8_t { sum, min, max };
 inline constexpr std::array kFolds{Fold::sum, Fold::min, Fold::max};
 
 // A bitmap is `words` little-endian words of 64 positions, the lowest bit first, at any alignment. Functions
-// write only what their comment says. They read no values beyond those of the ones in the bitmap.
+// write only what their comment says. They read the values of the bitmap's ones, and no others.
 struct BitmapOps {
   // Makes the bitmap of n ascending indices. `base` is the first position; no index is beyond the last
   // position.

@@ -140,7 +140,7 @@ struct CodecOps {
   Decoded (*decode)(const DecodeArgs&) noexcept;
   // Decodes 1 to kMostSummed wires and adds them in one pass: x = base + decoded[0] + decoded[1] + ..., or
   // x = decoded[0] + decoded[1] + ... without base. args.wire, args.wire_bytes and args.noise do not count.
-  // The bits are those of one decode after the other. Null: the codec has no such loop.
+  // The bits equal what one decode after the other gives. Null: the codec has no such loop.
   Decoded (*decode_sum)(const DecodeArgs& args, std::span<const WireView> wires) noexcept;
 };
 

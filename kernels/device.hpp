@@ -1,7 +1,7 @@
 // A codec's device row, as the library sees it: an encode or a decode is a list of kernel launches, made on
 // the host. The kernels are in kernels/cuda/. The code that launches them (the CUDA driver, or the tests'
-// emulator) and the code that orders them (the executor) need only this file. Wire, residuals and decoded
-// values equal those of the host row bit for bit.
+// emulator) and the code that orders them (the executor) need only this file. The host row gives the same
+// wire, residuals and decoded values, bit for bit.
 #pragma once
 
 #include <cstddef>

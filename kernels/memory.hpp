@@ -100,8 +100,7 @@ struct MemoryRule {
   // Arrays of a rank, each as long as its vector. The first one is the residual: what was left out and not
   // delivered. The losses of sums are added to it. 0: the rule keeps nothing.
   int arrays;
-  // Every rank's own elements are encoded before any are added, those of the rank that adds as well
-  // (Ranks::encodes_own).
+  // Every rank encodes its own elements before any are added, also the rank that adds (Ranks::encodes_own).
   bool encodes_own;
   // Results are sums of the vectors, but for what is left out. False if the rule makes another vector of them
   // first.

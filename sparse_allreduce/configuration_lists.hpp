@@ -1,6 +1,6 @@
-// The local work of the configuration phase: what a rank does by itself while index lists go down the
-// butterfly. It cuts its lists, encodes the parts as payloads, decodes the parts of others, and merges them.
-// The messages are in configuration_phase.hpp.
+// The local work of the configuration phase, while index lists go down the butterfly. A rank cuts its lists,
+// encodes the parts as payloads, decodes the parts of others, and merges them. The messages are in
+// configuration_phase.hpp.
 #pragma once
 
 #include <span>

@@ -29,7 +29,7 @@ struct KylixLoad {
   double position_bytes = 0;  // of an index that travels with its value; 0: routes exist
 };
 
-// A prediction for one rank on average; message_bytes is that of one message down.
+// A prediction for one rank on average; message_bytes is the length of one message down.
 struct LayerPrediction {
   int degree = 0;                             // 0: the fold of the ranks that the degrees leave over
   double out_entries = 0, in_entries = 0;     // of a rank's lists before the layer

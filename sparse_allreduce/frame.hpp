@@ -1,7 +1,7 @@
 // The payload format of a message that carries a sparse vector over a range of indices.
 //
 // A payload holds the values, then the positions (positions.hpp) counted from the start of the range, then up
-// to 7 bytes of padding to a multiple of 8. The positions are those of the entries. If these would make the
+// to 7 bytes of padding to a multiple of 8. The positions tell where the entries are. If they would make the
 // payload longer than the dense vector, the positions of the holes are sent instead. A hole takes at most 4
 // bytes, and the value that it saves takes at least 4. So a payload is at most kFrameExtra bytes longer than
 // the dense vector. This bound holds for ranges of fewer than 2^32 positions; for longer ranges, the payload

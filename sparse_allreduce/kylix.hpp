@@ -104,10 +104,10 @@ Status configure(C& comm, const KylixSettings& settings, const IndexSet& out, st
                                       in_given, nullptr, scratch, kylix, reduction, traffic);
 }
 
-// Like configure, and also reduces the values of the caller's out list to those of the caller's in list. Both
-// are aligned to the element. `reduction` is prepared for further runs and counts its messages in its own
-// traffic(). An error in the reduction itself (bad_frame, peer_failed) occurs on all ranks that depend on the
-// failed part.
+// Like configure, and also reduces: it reads the values of the caller's out list and writes the values of the
+// caller's in list. Both are aligned to the element. `reduction` is prepared for further runs and counts its
+// messages in its own traffic(). An error in the reduction itself (bad_frame, peer_failed) occurs on all
+// ranks that depend on the failed part.
 template <Comm C>
 Status configure_reduce(C& comm, const KylixSettings& settings, const IndexSet& out, std::size_t out_given,
                         const void* out_values, const IndexSet& in, std::size_t in_given, void* in_values,

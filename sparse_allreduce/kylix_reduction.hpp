@@ -48,8 +48,8 @@ class KylixReduction {
     }
   }
 
-  // Begins a run that reduces the values of the caller's out list to those of the caller's in list. Both are
-  // aligned to the element. The out values must not change until done().
+  // Begins a run that reads the values of the caller's out list and writes the values of the caller's in
+  // list. Both are aligned to the element. The out values must not change until done().
   //
   // Any Status returned here and below means that the communication failed (time-outs included) and is
   // unusable; only leak() may be called then. Errors of the reduction itself are in failure().

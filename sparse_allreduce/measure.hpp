@@ -59,9 +59,9 @@ inline std::array<double, 3> list_costs(Workspace& memory) {
 // Amount of memory that measure_network takes.
 inline constexpr std::size_t kMeasureBytes = std::size_t{12} << 20;
 
-// Collective; all ranks get the same numbers, those of the slowest rank. Uses `tag`. dense_allreduce(void*
-// f32, count) returns a Status; it is the reduction that dense vectors use. Throws std::bad_alloc, possibly
-// on one rank only.
+// Collective; all ranks get the numbers of the slowest rank. Uses `tag`. dense_allreduce(void* f32, count)
+// returns a Status; it is the reduction that dense vectors use. Throws std::bad_alloc, possibly on one rank
+// only.
 template <Comm C, class Dense>
 Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
                        const Dense& dense_allreduce, Network& network) {

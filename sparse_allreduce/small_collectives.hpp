@@ -23,7 +23,7 @@ inline Status check_received(const Header& header, std::size_t got, int from, st
 }
 
 // Allgather of blocks by dissemination (Bruck et al., 1997). On entry block 0 of `blocks` is this rank's own;
-// on return block i is that of rank (me + i) % size. It takes ceil(log2 p) steps; each step doubles the
+// on return block i comes from rank (me + i) % size. It takes ceil(log2 p) steps; each step doubles the
 // number of known blocks, and p - 1 blocks are received in all. If this rank has no memory for the blocks, it
 // passes an empty span; the other ranks then receive messages that are too short. `complete` is true if all
 // blocks arrived.

@@ -180,7 +180,7 @@ struct BlockTarget : Places<kWhole> {
     const std::size_t at = std::size_t{this->index(g)} * sizeof(T);
     store(x + at, kAdd ? joined_sum(load<T>(base + at), decoded) : decoded);
   }
-  // decoded_of(stripe) is the quad of a stripe. Those of kAtOnce stripes are computed before the first is
+  // decoded_of(stripe) is the quad of a stripe. The quads of kAtOnce stripes are computed before the first is
   // stored.
   template <class DecodedOf>
   MQ_DEVICE void put_stripes(const DecodedOf& decoded_of) const {

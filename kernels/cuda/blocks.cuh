@@ -27,8 +27,8 @@ class BlockRandom {
  public:
   MQ_DEVICE BlockRandom(const kernels::NoiseIndex& noise, std::uint64_t begin)
       : call_(noise.call), sum_(noise.sum), begin_(noise.index + begin) {}
-  // That of Noise::bits_at on the host, for element i of the block. A draw serves two neighbours, of four
-  // groups.
+  // The random bits of element i of the block, equal to Noise::bits_at on the host. A draw serves two
+  // neighbours, of four groups.
   MQ_DEVICE std::uint32_t bits_at(std::uint32_t i) {
     const std::uint64_t element = begin_ + i;
     const std::uint64_t number = number_of(element);
@@ -47,7 +47,7 @@ class BlockRandom {
   static MQ_DEVICE T in_unit(std::uint32_t bits) {
     return static_cast<T>(bits) * T{0x1p-16} + (T{0x1p-17} - T{0.5});
   }
-  // Those of four elements from i on, an even number: two draws, by one copy of the code.
+  // The random bits of four elements from i on, an even number: two draws, by one copy of the code.
   MQ_DEVICE void bits_of_quad(std::uint32_t i, std::uint32_t (&bits)[kQuad]) const {
     const std::uint64_t element = begin_ + i;
     std::uint32_t both[2];

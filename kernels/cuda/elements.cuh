@@ -8,8 +8,8 @@
 
 namespace mq::simt {
 
-// Number of elements that one thread moves at once, if the address allows it: 16 bytes, so that those of a
-// warp lie side by side.
+// Number of elements that one thread moves at once, if the address allows it: 16 bytes. The elements of a
+// warp then lie side by side.
 template <class T>
 inline constexpr std::uint32_t kPack = sizeof(T) == 8 ? 2 : 4;
 template <class T, std::uint32_t kElements = kPack<T>>

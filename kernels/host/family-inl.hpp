@@ -91,8 +91,8 @@ void copy_block(const Source<T, F>& source, std::size_t n, std::byte* v) {
   if (rest) source.v(whole, Part{rest}).store(v + whole * kGroupBytes, Part{rest});
 }
 
-// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n,
-// params), the length of every wire, or its bound if kFixedSize is false.
+// The functions of a row. A family has encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n, params), which
+// is the length of every wire, or its bound if kFixedSize is false.
 template <class Family>
 struct RowFunctions {
   static Encoded encode(const EncodeArgs& a) noexcept {

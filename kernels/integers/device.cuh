@@ -137,7 +137,7 @@ struct IntegerBlocks {
   }
 
   // The Euclidean norm of the finite elements. The sum has the host's order, element after element: every
-  // lane adds those of all lanes, one after the other.
+  // lane adds the elements of all lanes, one after the other.
   template <class Source>
   static MQ_DEVICE T norm(BlockQuads<Source>& quads, T most) {
     if (!(most >= Quantizer::kTiny)) return most;

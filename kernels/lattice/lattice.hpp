@@ -83,8 +83,9 @@ struct LatticeWire {
   };
 };
 
-// The exponent of the step of bound(abs, growth), its first two parameters, for so many ranks; kNoStep is
-// below those of all normal numbers. Products of powers of two and whole numbers are exact.
+// The step of bound(abs, growth) is a power of two. This is its exponent for so many ranks; p begins with abs
+// and growth. kNoStep is less than the exponent of any normal number. Products of powers of two and whole
+// numbers are exact.
 inline constexpr int kNoStep = -1023;
 inline int bound_exponent(const Params& p, int ranks) {
   const double twice = 2 * p.value[0],

@@ -30,7 +30,7 @@ class SmallFloats {
         halves_(format.max_code >> format.mantissa < (1u << kHalfExponent) - 1),
         scale_(L::all(FloatBits<T>::power((1 << (kHalfExponent - 1)) - (1 << (format.exponent - 1))))) {}
 
-  // The unit 1, and that of groups whose unit has this exponent field.
+  // The unit 1, and the unit with this exponent field.
   MQ_INLINE const Unit& one() const { return one_; }
   MQ_INLINE Unit unit(const L& field) const {
     const L power = field.bits_left(kMantissa);

@@ -198,8 +198,8 @@ struct MicroscaledLoops {
   }
 };
 
-// The functions of one codec: the loops of each of its formats; or those of any format, which all codecs
-// share.
+// The functions of one codec: a loop for each of its formats, or else the loop for any format, which all
+// codecs share.
 template <class T, class Q>
 struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   using Loops = MicroscaledLoops<T>;

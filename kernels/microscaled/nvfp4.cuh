@@ -32,8 +32,7 @@ struct NvFp4Blocks {
   static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom&, std::byte* wire) {
     const std::uint32_t stripes = stripes_of(source.n);
     BlockQuads<Source> quads(source);
-    Word most
-        [kStripes]{};  // of the 16 elements that share a scale: those of this lane's quad and of three neighbours
+    Word most[kStripes]{};  // of the 16 elements that share a scale, in this lane's quad and three neighbours
     Word of_block = 0;
     quads.each([&](std::uint32_t stripe, const Quad<T>& v) {
       Word m = 0;

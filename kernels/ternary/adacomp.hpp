@@ -6,12 +6,12 @@
 //   m = max |G| of the bin's elements    S = mean of m over the bins of a block
 //   sent: sign(G) S, where |H| >= m > 0 and |G| >= S / 2
 //
-// The paper has one S for a layer; here it is one for a block, which a rank can encode by itself. |G| >= S /
-// 2 is not in the paper either: without it, a bin of small elements beside bins of great ones would decode to
-// much more than it holds. With it no element's error exceeds the element, as error feedback needs, and the
-// number of elements sent stays about the same. Without a residual, G = x and H = 2 x: the elements of at
-// least half of the bin's greatest magnitude are sent. The same holds for sums, whose losses are added to the
-// residual.
+// The paper has one S for a layer; here each block has its own, so that blocks can be encoded one by one. |G|
+// >= S / 2 is not in the paper either: without it, a bin of small elements beside bins of great ones would
+// decode to much more than it holds. With it no element's error exceeds the element, as error feedback needs,
+// and the number of elements sent stays about the same. Without a residual, G = x and H = 2 x: the elements
+// of at least half of the bin's greatest magnitude are sent. The same holds for sums, whose losses are added
+// to the residual.
 //
 // NaN and Inf elements are sent in addition, all with the same value.
 //

@@ -51,8 +51,8 @@ struct Trits : RowFunctions<Trits<T, Q>> {
     return settings.clipped(most, std::sqrt(sum_of_squares(source, n, most) / static_cast<double>(n)));
   }
 
-  // The sum of (v / most)^2. Lane i adds those of elements i, i + 32, ...; the lanes are joined by
-  // halving, as those of a GPU's warp.
+  // The sum of (v / most)^2. Lane i adds the terms of elements i, i + 32, ...; the lanes are joined by
+  // halving, as in a GPU's warp.
   template <Feedback F>
   static double sum_of_squares(const Source<T, F>& source, std::size_t n, T most) {
     const double share = 1 / static_cast<double>(most);
@@ -90,7 +90,7 @@ struct Trits : RowFunctions<Trits<T, Q>> {
     put_trits(wire + sizeof(T), n, trits_of);
   }
 
-  // trits_of(g, width) are those of group g; what is behind the last element does not matter.
+  // trits_of(g, width) are the trits of group g; what is behind the last element does not matter.
   template <class TritsOf>
   static MQ_INLINE void put_trits(std::byte* wire, std::size_t n, TritsOf&& trits_of) {
     const std::size_t whole = n / kLanes, groups = (n + kLanes - 1) / kLanes;
