@@ -74,8 +74,9 @@ class Checker {
           MPI_Comm comm, mq::Collective collective = mq::Collective::allreduce);
   // If exact, an element is wrong if it is not within gamma_m sum |x_r| of the sum, where gamma_m = m u / (1
   // - m u) (Higham 2002, section 4.2). This is the bound for m additions in any order. Half types are summed
-  // in float: u is that of float, and the sum is rounded once more. A gathered element is a sum of one
-  // number. If not exact, an element is wrong if it is not finite. result: what this rank got. Collective.
+  // in float: u is the unit roundoff of float, and the sum is rounded once more. A gathered element is a sum
+  // of one number. If not exact, an element is wrong if it is not finite. result: what this rank got.
+  // Collective.
   ResultErrors compare(const void* result, bool exact) const;
 
  private:

@@ -4,8 +4,8 @@
 // On one machine every rank reads the same clock. On several machines the clocks are synchronised
 // hierarchically in ceil(log2 p) rounds (HCA; Hunold and Carpen-Amarie, "On the impact of synchronizing
 // clocks and processes on benchmarking MPI collectives", EuroMPI 2015). In round i, each of the ranks 2^i ..
-// 2^(i+1) - 1 learns the clock of the rank 2^i below, which has learned that of rank 0 before. A reading is
-// the fastest of a few exchanges; half of its round trip bounds the error. Offset and drift are a line
+// 2^(i+1) - 1 learns the clock of the rank 2^i below, which has learned the clock of rank 0 before. A reading
+// is the fastest of a few exchanges; half of its round trip bounds the error. Offset and drift are a line
 // through all readings so far.
 #pragma once
 

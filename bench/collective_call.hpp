@@ -1,5 +1,5 @@
-// The measured collectives of dense vectors as calls: MPI's own, and those of this library. The arguments
-// that stay the same from call to call are kept here, so that nothing is made for a call while it is timed.
+// The measured collectives of dense vectors as calls of MPI and of this library. The arguments that stay the
+// same from call to call are kept here, so that nothing is made for a call while it is timed.
 #pragma once
 
 #include <mpi.h>

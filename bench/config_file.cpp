@@ -11,7 +11,7 @@ namespace mq::bench {
 namespace {
 
 // Writes one line for each key, without comments, because of two limits of CLI11 2.1. It takes every # for
-// the start of a comment, also that of mpi#2. And it wants the first value of an array on the line of the
+// the start of a comment, also the # in mpi#2. And it wants the first value of an array on the line of the
 // bracket.
 std::string flattened(std::istream& input) {
   std::string text;

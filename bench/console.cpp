@@ -95,7 +95,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
   text += sizes_of_parts(o.collective);
   if (!o.overlap.empty())
     text += fmt::format(
-        "# iallreduce: computing N % of the baseline's time without computation, {}; time is that of all of it\n",
+        "# iallreduce: computing N % of the baseline's time without computation, {}; the time includes it\n",
         o.test_interval_us > 0 ? fmt::format("a test every {} us of it", o.test_interval_us)
                                : std::string("no tests"));
   if (!o.arrivals.empty())

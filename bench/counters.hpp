@@ -1,5 +1,5 @@
 // Events of the processor and of the kernel in calls, counted by PAPI (--counters): instructions, cycles,
-// cache misses, page faults. They are those of the thread that makes the calls. Calls are counted after all
+// cache misses, page faults. Only the thread that makes the calls is counted. Calls are counted after all
 // others, so that no reading is in a time.
 #pragma once
 

@@ -211,9 +211,9 @@ class OverlapVariant final : public DenseVariant {
   Work& work_;
 };
 
-// Starts the calls of a window, all of the same vector, and then completes them in the same order. The
-// errors of a row are those of the first result. All results are searched for wrong elements, and are
-// compared between ranks.
+// Starts the calls of a window, all of the same vector, and then completes them in the same order. A row has
+// the errors of the first result. All results are searched for wrong elements, and are compared between
+// ranks.
 class WindowVariant final : public DenseVariant {
  public:
   WindowVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point,

@@ -1,6 +1,6 @@
 // The energy that a machine takes while calls run (--energy): what the kernel counts of processors and their
-// memory (powercap: RAPL of Intel and AMD), and what the driver counts of a GPU (NVML). It is that of whole
-// packages, with all that runs on them, and with what they take when idle. What is not counted, or what this
+// memory (powercap: RAPL of Intel and AMD), and what the driver counts of a GPU (NVML). Whole packages are
+// counted, with all that runs on them, and with what they take when idle. What is not counted, or what this
 // user may not read, is unknown.
 #pragma once
 

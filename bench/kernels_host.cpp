@@ -4,7 +4,7 @@
 // The bytes moved are the least that the algorithm must move. Encode reads x, reads and writes the residual
 // (with feedback), and writes the wire. Decode reads the wire and writes x. Decode-add, in place, reads the
 // wire, and reads and writes the cache lines of x to which something other than 0 is added: all of them for a
-// dense code, 0.4 of them for floats of which one in 32 is sent. The bandwidth is that of the triad a = b + s
+// dense code, 0.4 of them for floats of which one in 32 is sent. The bandwidth comes from the triad a = b + s
 // c, with 12 bytes per element for floats; the better of ordinary and streaming (non-temporal) stores counts.
 // of_triad is the ratio of the two rates.
 //
@@ -136,7 +136,7 @@ Params params_of(const Case& c) {
   return params;
 }
 
-// What the engine runs a codec and a memory rule with. arrays: those of the rule, one after the other.
+// What the engine runs a codec and a memory rule with. arrays: the arrays of the rule, one after the other.
 class Steps {
  public:
   Steps(const Case& c, const Params& params, std::size_t n, std::byte* arrays)
@@ -242,8 +242,8 @@ struct Arrays {
   std::size_t encoded = 0, moved = 0;
 };
 
-// Decodes chunk by chunk into the residual. The wire is always that of the first chunk, and the base is
-// always the same.
+// Decodes chunk by chunk into the residual. The wire is always of the first chunk, and the base is always the
+// same.
 void add_apart(const Case& c, const Arrays& m, bool streamed) {
   const std::size_t chunk_bytes = m.n * element_bytes(c.element);
   for (std::size_t begin = 0; begin < c.vector_bytes; begin += chunk_bytes)

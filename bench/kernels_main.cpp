@@ -21,7 +21,7 @@ constexpr const char* kWhat =
     "  mpiq-kernels --benchmark_filter='/(encode.feedback|decode.add)/f32/.*/65536KiB'\n"
     "  mpiq-kernels --methods 'int8 memory=ef21,topk(k=0.001)' --benchmark_filter='/f32/avx2/256KiB'\n"
     "  mpiq-kernels --memory cuda --benchmark_filter='onebit/.*/f32'\n\n"
-    "Options that begin with --benchmark are those of Google Benchmark.";
+    "Options that begin with --benchmark belong to Google Benchmark.";
 
 // Of Google Benchmark: those that both its old and its new versions have.
 void describe_benchmark(mq::OptionParser& parser) {

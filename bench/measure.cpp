@@ -384,8 +384,7 @@ void PointRun::last_look(Entry& entry) {
   (void)repeat(entry);
   agree_on_errors(entry, "last call");
   if (!entry.lives()) return;
-  // The result of a method with a residual may differ from that of its first call, but its replicas must be
-  // equal.
+  // A method with a residual may give another result than in its first call, but its replicas must be equal.
   const ResultErrors v = entry.variant->compare(entry.variant->exact() && !entry.variant->carries());
   if (entry.variant->chooses()) o.errors = v;  // its first calls are exact
   if (v.n_wrong > 0)

@@ -433,7 +433,7 @@ std::vector<OptionRow> make_table() {
        {},
        true},
       {kDense, "--window", MQ_AT(window), "window",
-       "calls that are started before the first of them is completed, with --form nonblocking or persistent; times are those of one",
+       "calls that are started before the first of them is completed, with --form nonblocking or persistent; times are for one call",
        nullptr, from_to(1, 64), true},
       heading("Repetitions and samples"),
       {kVectors, "--energy=SECONDS", MQ_AT(energy_s), "energy_s",

@@ -13,7 +13,7 @@
 
 namespace mq::bench {
 
-// Subcommands. kLists: the lists of mpiq-simulate, which are those of `mpiq-bench sparse`.
+// Subcommands. kLists: the lists of mpiq-simulate, as in `mpiq-bench sparse`.
 enum Command : unsigned {
   kAllreduce = 1,
   kSparse = 2,

@@ -62,13 +62,13 @@ Status check_form(const Options& o) {
   if (o.window == 1) return {};
   if (!o.arrivals.empty())
     return usage("--window", "times would not count from the last arrival: not with --arrival");
-  if (o.energy_s > 0) return usage("--window", "energy is that of single calls: not with --energy");
+  if (o.energy_s > 0) return usage("--window", "energy is measured of single calls: not with --energy");
   return {};
 }
 
 Status check_arrivals(const Options& o) {
   if (o.arrivals.empty()) return {};
-  if (o.sync == Sync::none) return usage("--arrival", "ranks that start back to back are late by themselves");
+  if (o.sync == Sync::none) return usage("--arrival", "ranks that start back to back are late already");
   if (!o.overlap.empty())
     return usage("--arrival", "calls with computation after their start: not with --overlap");
   if (o.memory == Place::cuda) return usage("--arrival", "vectors are on the host: not with --memory cuda");

@@ -46,7 +46,7 @@ struct SparseOptions {
   std::vector<double> densities{0.01};
   std::vector<SupportSpec> supports{SupportSpec{}};  // each point has its own density and seed
   std::vector<std::uint64_t> strides{1};
-  bool want_union = false;  // what kylix and fused ask for: the rank's own indices, or those of all ranks
+  bool want_union = false;  // kylix and fused ask for the indices of all ranks, not for the rank's own
   bool fresh = false;       // every call has other index lists
 };
 

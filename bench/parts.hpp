@@ -48,8 +48,8 @@ constexpr bool has_replicas(mq::Collective collective) {
 // How many times (P-1)/P of the vector P ranks send on average, if nothing is compressed and nothing is sent
 // in vain.
 constexpr int passes_of(mq::Collective collective) { return collective == mq::Collective::allreduce ? 2 : 1; }
-// The bytes that the busiest of `ranks` ranks sends or receives then, over those of the vector. A root has to
-// send, or to receive, all of it.
+// The bytes that the busiest of `ranks` ranks sends or receives then, divided by the bytes of the vector. A
+// root has to send, or to receive, the whole vector.
 constexpr double busiest_share(mq::Collective collective, double ranks) {
   const bool is_alone = ranks < 2;
   return has_root(collective) && !is_alone ? 1 : passes_of(collective) * (ranks - 1) / ranks;

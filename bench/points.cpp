@@ -75,8 +75,8 @@ Result<std::vector<MethodWord>> methods_at(const Options& o, kernels::Element el
   return methods;
 }
 
-// Adds the points of a sweep of sparse vectors for one number of ranks and one type. The methods are those of
-// the options.
+// Adds the points of a sweep of sparse vectors for one number of ranks and one type. The options name the
+// methods.
 Status add_sparse_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
   const auto unusable = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
   if (element != kernels::Element::f32 && element != kernels::Element::f64)

@@ -15,10 +15,10 @@ struct Point {
   kernels::Element element;
   int ranks;
   std::uint64_t count;     // elements
-  std::string layer;       // "" if the size is not that of a layer
+  std::string layer;       // "" if the size is not from a layer
   int layers_alike = 1;    // layers of the model with this many parameters; `layer` is the first of them
   std::uint64_t side = 0;  // of the square matrix; 0: a vector
-  std::vector<MethodWord> methods = {};  // those of the options, with {side} replaced; isolated: one of them
+  std::vector<MethodWord> methods = {};  // as in the options, with {side} replaced; isolated: one of them
   SupportSpec support = {};              // for sparse vectors
   std::uint64_t stride = 1;              // for sparse vectors; elements at an index
   std::size_t number = 0;                // of the size among the sizes of the options, in their order

@@ -1,5 +1,6 @@
-// How large is the error of a codec, and how large would be that of the best code of its kind? It is separate
-// from mpiq-bench because no ranks take part, and all numbers are a function of the arguments.
+// How large is the error of a codec, and how large would the error of the best code of its kind be?
+// mpiq-quality is separate from mpiq-bench because no ranks take part, and all numbers are a function of the
+// arguments.
 //
 // The kinds of code, and the least squared error of each in a block of n elements:
 //
@@ -43,12 +44,12 @@ struct Quality {
 };
 
 // All codecs with their preset parameters; the same with every other word of each parameter that is a word;
-// and those of quality_variants() whose codec exists.
+// and the methods of quality_variants() whose codec exists.
 std::vector<MethodWord> quality_methods();
 std::span<const std::string_view> quality_variants();  // numbers that show more than the presets do
 
-// One row for each method, on vectors of floats from the generator. The first vector is that of rank 0; the
-// later ones are those of ranks 1, 2, and so on, which have new numbers but the same scales, if the
+// One row for each method, on vectors of floats from the generator. The first vector is what rank 0 would
+// have, the later ones what ranks 1, 2, and so on would have: new numbers, but the same scales if the
 // distribution has scales. For a recording the vectors are its steps in order or, if it has none, the next n
 // elements.
 std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const DataSpec& data, std::size_t n,

@@ -87,7 +87,7 @@ std::string difference(hid_t file, const RunInfo& run) {
     text = compare("MPI library", h5::read_text_attribute(group, "mpi_library"), run.mpi_library);
   const std::string options = h5::read_text_attribute(group, "config_json");
   if (text.empty() && options != run.config_json)
-    text = "its options are not those of this run: " + config_difference(options, run.config_json);
+    text = "its options differ from this run's: " + config_difference(options, run.config_json);
   return text;
 }
 

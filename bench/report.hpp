@@ -44,7 +44,7 @@ struct Measurement {
   std::vector<double> t_max, t_span, skew_in;
   std::vector<std::uint8_t> valid;
   std::vector<std::uint32_t> order;
-  std::vector<double> t_rank;        // empty, or the times of all ranks, those of one repetition together
+  std::vector<double> t_rank;        // empty, or the times of all ranks, repetition after repetition
   std::vector<CounterRow> counters;  // with --counters; Report sets point_id
   std::array<double, kPhases> exposed_s{kUnknown, kUnknown, kUnknown, kUnknown};
   std::array<double, kPhases> busy_s{kUnknown, kUnknown, kUnknown, kUnknown};

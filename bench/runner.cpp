@@ -389,7 +389,7 @@ void Sweep::follow() {
     do_point(static_cast<std::size_t>(order));
 }
 
-// Checks --min-speedup for every row of this sweep, also those of an earlier run. The lower end of the
+// Checks --min-speedup for every row of this sweep, also for rows of an earlier run. The lower end of the
 // interval counts, not the estimate.
 bool Sweep::gate_holds() const {
   bool holds = true;

@@ -15,7 +15,7 @@
 
 namespace mq::bench {
 
-// The lists of a point and their values. Every rank can make those of any rank.
+// The lists of a point and their values. Every rank can make the lists of any rank.
 struct SparseInputs {
   SparseShape shape;
   SupportGenerator support;

@@ -127,9 +127,9 @@ SupportGenerator::SupportGenerator(const SupportSpec& spec, std::uint64_t size)
   if (spec.support == Support::powerlaw) rate_ = powerlaw_rate(spec.density, spec.parameter, size);
 }
 
-// Within an octave of popularity, no probability exceeds that of the first index. So candidates are drawn
-// with that one, and each is kept with the ratio of its own to it. The work grows with the number of indices
-// held, not with the size.
+// Within an octave of popularity, the first index has the greatest probability. So candidates are drawn with
+// this probability, and each is kept with the ratio of its own probability to it. The work grows with the
+// number of indices held, not with the size.
 std::vector<std::int64_t> SupportGenerator::powerlaw(std::uint64_t stream) const {
   std::vector<std::int64_t> indices;
   Random random(stream);

@@ -1,8 +1,8 @@
 // Ways to reduce sparse vectors, as the user writes them on the command line:
 //
 // - densify scatters the list into zeros and calls MPI_Allreduce, as a program does without this library.
-// - union, union(algorithm=NAME) calls MPIQ_Sparse_allreduce_union. The result is a list; that of union/dense
-//   is the vector.
+// - union, union(algorithm=NAME) calls MPIQ_Sparse_allreduce_union. The result is a list; union/dense gives
+//   the vector.
 // - kylix, kylix(degrees=4x2) or kylix/4x2 calls MPIQ_Sparse_allreduce_init once, and a start for every call.
 // - fused, fused(degrees=4x2) or fused/4x2 calls MPIQ_Sparse_allreduce.
 #pragma once

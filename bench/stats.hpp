@@ -62,9 +62,9 @@ Speedup paired_speedup(std::span<const double> base, std::span<const double> var
 
 // How much of a call that does not block is hidden behind a computation, in percent:
 // (pure + compute - total) / min(pure, compute), the median over blocks with its interval, between 0 and 100.
-// Where the computation is at least as long as the call alone, it is that of osu_iallreduce,
-// 1 - (total - compute) / pure. IMB-NBC of the Intel MPI Benchmarks divides by the longer of the two.
-// Sample k of all three was measured in the same block.
+// Where the computation is at least as long as the call alone, osu_iallreduce computes the same: 1 - (total -
+// compute) / pure. IMB-NBC of the Intel MPI Benchmarks divides by the longer of the two. Sample k of all
+// three was measured in the same block.
 struct Overlap {
   double percent, lo, hi;  // NaN if there is no sample, or too few
 };

@@ -35,8 +35,8 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
   row.comp_params = params;
 }
 
-// The grade of one launch. It is "smoke" if the options asked for less than the stop rule does by itself, or
-// if there were more ranks than processors; otherwise it is "normal". scripts/merge combines ten normal
+// The grade of one launch. It is "smoke" if the options asked for less than the stop rule does without them,
+// or if there were more ranks than processors; otherwise it is "normal". scripts/merge combines ten normal
 // launches into a publication.
 const char* grade(const Options& o, const Circumstances& c) {
   const Options preset;

@@ -354,7 +354,7 @@ TEST(Rows, are_normal_unless_less_was_asked_for_and_smoke_else) {
   EXPECT_EQ(smoke([](Table& x) { x.o.rel_ci = 0.1; }), "smoke");
   EXPECT_EQ(smoke([](Table& x) { x.o.check = false; }), "smoke");
   EXPECT_EQ(smoke([](Table& x) { x.c.oversubscribed = true; }), "smoke");
-  EXPECT_EQ(smoke([](Table& x) { x.o.rel_ci = 0.01; }), "normal") << "more than by itself";
+  EXPECT_EQ(smoke([](Table& x) { x.o.rel_ci = 0.01; }), "normal") << "more than without the option";
   PointRow row;
   row.grade = "publication";
   EXPECT_EQ(row.grade.str(), "publication") << "fits its column";

@@ -1,4 +1,4 @@
-// Recorded steps, sent through methods again: the error of the sum of all results is that of the method.
+// Recorded steps, sent through methods again: the sum of all results has the error of the method.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>

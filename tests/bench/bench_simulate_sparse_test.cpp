@@ -137,7 +137,7 @@ TEST(SimulatedSparse, what_ranks_do_with_entries_takes_the_time_of_its_costs) {
   EXPECT_GT(end_s(Kind::kylix, {0, 0, 1e-6}), routed_s + 1e-6 * kCount);
 }
 
-// In place of the network's numbers, which a program measures, the library gets those of the simulation.
+// The library gets the numbers of the simulated network, which a program would measure.
 TEST(SimulatedSparse, the_library_chooses_degrees_that_are_near_the_best) {
   for (const double overhead_s : {0.2e-6, 1e-6, 10e-6})
     for (const std::size_t count : {100u, 2000u}) {

@@ -92,7 +92,7 @@ void expect_bits_of_threads(const Scene& scene, std::size_t n) {
   call.element = test::element_of<T>;
   call.count = n;
   call.ranks = scene.ranks;
-  call.random_key = 7;  // that of test::run
+  call.random_key = 7;  // as in test::run
   call.vectors = &vectors;
   Network net = network();
   net.per_node = scene.per_node;

@@ -116,7 +116,7 @@ TEST_F(Train, memory_momentum_takes_the_place_of_the_optimizer_s) {
   EXPECT_NEAR(got.back().loss, exact.back().loss, 1e-3 * exact.back().loss);
 }
 
-// An epoch is a step then, and the loss that of the parameters before it.
+// An epoch is a step then, and its loss is computed with the parameters before the step.
 TEST_F(Train, without_batches_each_step_takes_all_examples) {
   options_.batch = 0;
   options_.epochs = 20;

@@ -4,8 +4,7 @@
  *
  * Before each half rank 0 makes the file FLAG, with the number of the half in it, and waits until it is gone:
  * whoever changes the network then removes it. scripts/lab_change does.
- * Elements are floats, normally distributed, and others on each rank. Seconds are those of the slowest
- * rank. */
+ * Elements are floats, normally distributed, and others on each rank. Seconds are of the slowest rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

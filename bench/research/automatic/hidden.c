@@ -5,7 +5,7 @@
  * MPIQ_Test after each TEST_US, and is then completed.
  *
  * Prints CSV: method, phase, number of the call, seconds in the library, seconds from start to end, 1 if the
- * call was compressed. Seconds are those of rank 0. The vectors are floats, normally distributed. */
+ * call was compressed. Seconds are measured on rank 0. The vectors are floats, normally distributed. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

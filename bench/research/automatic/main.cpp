@@ -1,5 +1,5 @@
 // mpiq-auto compares what `auto` gets on simulated networks with fixed choices, and prints CSV or a summary.
-// Its world is that of tests/automatic: the model of time of plan/cost.hpp, codecs up to 1.8 times slower or
+// It simulates as tests/automatic does: the model of time of plan/cost.hpp, codecs up to 1.8 times slower or
 // faster than the choosers take them to be, and five percent of noise.
 #include <algorithm>
 #include <cstdio>

@@ -168,7 +168,7 @@ class Lane:
 
 def times(options, images):
     """Rows with the columns of torch_runs.TIMES. The methods take turns, a block of steps each, in an order that rotates. The step of a rank
-    ends when its parameters are new; of the two ranks' times that of the slower one counts."""
+    ends when its parameters are new; the time of the slower rank counts."""
     for network in options.networks:
         names = ["none", *options.methods]
         lanes = {name: Lane(network, name) for name in names}

@@ -17,7 +17,7 @@ namespace mq::sim {
 
 inline constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see Fibers
 
-// The vectors of a call, by rank. Each holds the call's elements; those of `residual` are of the compute
+// The vectors of a call, by rank. Each holds the call's elements; the elements of `residual` have the compute
 // type. Without residuals there is no feedback.
 struct Vectors {
   std::vector<const std::byte*> input;
@@ -28,7 +28,7 @@ struct SimulatedCall {
   mq::Collective collective = mq::Collective::allreduce;
   Method method;  // without a plan: the library's choice. mpi: see simulate_dense (dense.hpp)
   kernels::Element element = kernels::Element::f32;  // f32 or f64
-  std::size_t count = 0;  // of the whole vector; parts of ranks are those of bench/parts.hpp
+  std::size_t count = 0;  // of the whole vector; bench/parts.hpp cuts it into the ranks' parts
   int ranks = 2;
   int calls = 1;  // equal ones that are started together, each in its own window of tags
   int repeats =

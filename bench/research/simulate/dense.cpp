@@ -216,7 +216,7 @@ class DenseRank {
   // Rounds of the ring of an allreduce: the first P-1 are a reduce-scatter, the others an allgather.
   Status ring(int round, int end) {
     const int p = comm_.size(), rank = comm_.rank();
-    const int shift = call_.collective == Collective::allreduce ? 0 : 1;  // part p is that of rank p
+    const int shift = call_.collective == Collective::allreduce ? 0 : 1;  // part p belongs to rank p
     for (; round < end; ++round) {
       const int out = rank - round - shift;
       MQ_TRY(exchange((rank + 1) % p, part(out), (rank + p - 1) % p, part(out - 1)));

@@ -5,7 +5,7 @@
 // Of an allreduce the algorithms are those that plan/cost.hpp prices. A reduce-scatter is made by recursive
 // halving or by a ring, an allgather by recursive doubling (among a power of two of ranks), by the algorithm
 // of Bruck et al. (1997) or by a ring, as Thakur, Rabenseifner and Gropp (2005) describe them. They also have
-// a pairwise exchange, whose rounds have as many messages of the same lengths as those of a ring.
+// a pairwise exchange. Its rounds have as many messages as the rounds of a ring, of the same lengths.
 //
 // A broadcast goes down a binomial tree; or the root scatters the vector down such a tree, and an allgather
 // follows (van de Geijn). A reduction goes up a binomial tree; or it is a reduce-scatter by halving, and a

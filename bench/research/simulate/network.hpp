@@ -39,9 +39,9 @@ struct Network {
 };
 
 // "LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY[/BURST]]]", such as "20us/1us/1Gbit/0us/4GB/32KiB", or the name of a
-// preset. Times are a number with ns, us, ms or s; bandwidths, as that of COPY, a number with Mbit, Gbit, MB
-// or GB (a second); BURST one with B, KiB or MiB. Sets those members and no other; without GAP and COPY they
-// are free, and without BURST there is none. An error changes nothing.
+// preset. Times are a number with ns, us, ms or s; bandwidths, also COPY, a number with Mbit, Gbit, MB or GB
+// (a second); BURST one with B, KiB or MiB. Sets those members and no other; without GAP and COPY they are
+// free, and without BURST there is none. An error changes nothing.
 Status parse_link(std::string_view text, Network& network);
 // "LATENCY/BANDWIDTH" of messages inside a node.
 Status parse_node(std::string_view text, Network& network);

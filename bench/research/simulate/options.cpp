@@ -185,7 +185,8 @@ void describe(SimulateOptions& o) {
       o.sweep.sparse ? fmt::format(R"(,"list_costs":{})", json_quote(text_of(o.list_costs))) : "");
 }
 
-// What options say of each other, before the texts are read: those of lists need somewhere to go.
+// What options say of each other. It comes before the texts are read, because the options of lists need
+// somewhere to go.
 Status prepare(SimulateOptions& o) {
   o.sweep.sparse.emplace();
   if (!o.is_sparse) return {};

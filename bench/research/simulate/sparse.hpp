@@ -17,7 +17,7 @@ namespace mq::sim {
 // Seconds for each entry of a list: to write it to a message, to read it from one, to merge it with other
 // lists.
 using ListCosts = std::array<double, 3>;  // by sparse::Work
-// Those of this processor, measured as the library does for its choice of an algorithm. Throws
+// The costs on this processor, measured as the library does for its choice of an algorithm. Throws
 // std::bad_alloc.
 ListCosts measure_list_costs();
 std::string text_of(const ListCosts& costs);  // such as "2ns/2ns/3ns"

@@ -52,7 +52,8 @@ struct StepCosts {
   WireSizes *coded = nullptr, *raw = nullptr;  // null: the vectors exist, and steps are carried out
 };
 
-// The codec whose frames stand for those of another: as the other one, but eight bytes bound every wire.
+// A codec whose frames stand for frames of `codec`. It differs from `codec` in that eight bytes bound every
+// wire.
 kernels::Codec described_codec(const kernels::Codec& codec);
 // World::WireBytes: the bytes that a message stands for.
 std::size_t wire_bytes_of(std::span<const std::byte> message);

@@ -88,9 +88,9 @@ class World {
   // rank that sends waits for the world's time, so that few messages exist at once. It changes no time.
   World(int ranks, const Network& network, WireBytes wire_bytes = nullptr, Loses loses = {},
         int most_ahead = 256);
-  // Runs body on every rank, from time 0. If some rank waits for ever, its calls and those of all others
-  // return an error from then on; so does this, once all have returned. What a body throws is thrown here. To
-  // be called once.
+  // Runs body on every rank, from time 0. If some rank waits for ever, all calls on all ranks return an error
+  // from then on, and so does run(), once all bodies have returned. What a body throws is thrown here. To be
+  // called once.
   Status run(const std::function<void(SimComm&)>& body);
 
   int size() const { return size_; }

@@ -58,8 +58,8 @@ class Dense : public Module {
 };
 
 // Uses im2col, one picture at a time: columns_ holds, for each place of the filter, the numbers under it. The
-// output has places as rows and filters as columns (channels last). The input has the same layout, except
-// that of the first layer.
+// output has places as rows and filters as columns (channels last). The input has the same layout, except in
+// the first layer.
 class Convolution : public Module {
  public:
   Convolution(std::string name, Picture picture, std::size_t filters, std::size_t side)

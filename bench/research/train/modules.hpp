@@ -27,7 +27,7 @@ class Module {
   virtual std::vector<Tensor> tensors() const { return {}; }
   virtual void forward(const float* parameters, const float* x, float* y, std::size_t n) = 0;
   // From dy, the derivative of the loss, it computes gradients and dx. It overwrites the gradients. dx may be
-  // null; then it is not computed. x and y are those of the last forward; dy may be overwritten.
+  // null; then it is not computed. x and y are as in the last forward; dy may be overwritten.
   virtual void backward(const float* parameters, float* gradients, const float* x, const float* y, float* dy,
                         float* dx, std::size_t n) = 0;
 };

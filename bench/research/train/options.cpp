@@ -156,8 +156,7 @@ Status check_local_steps(const TrainOptions& o) {
   if (o.batch == 0) return bad_argument("--local-steps: --batch says how many examples a step takes");
   for (const MethodWord& method : o.methods)
     if (method.method.memory != nullptr && method.method.memory->name == "momentum")
-      return bad_argument(
-          fmt::format("--local-steps: {}: the momentum is that of --outer-momentum", method.text));
+      return bad_argument(fmt::format("--local-steps: {}: --outer-momentum sets the momentum", method.text));
   return {};
 }
 

@@ -104,8 +104,8 @@ void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
 void Trainer::update(std::span<float> gradients) {
   if (!options_.adapt_before)
     return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
-  // The velocities of the ranks add up to that of the sum. Gradients that AdaGrad divided are of order 1 on
-  // every rank, so their sum is divided by the ranks.
+  // The velocities of the ranks add up to the velocity of the sum. Gradients that AdaGrad divided are of
+  // order 1 on every rank, so their sum is divided by the ranks.
   const double parts = options_.rule == Rule::adagrad ? ranks_ : 1;
   Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), network_.parameters());
 }

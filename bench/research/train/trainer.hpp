@@ -14,8 +14,8 @@
 
 namespace mq::bench {
 
-// The state after some steps. Times are seconds since the start without the evaluations; each is that of the
-// slowest rank for its kind. Bytes are those that the busiest rank sent, -1 if MPI does not tell.
+// The state after some steps. Times are seconds since the start without the evaluations; for each kind, the
+// slowest rank counts. Bytes are what the busiest rank sent, -1 if MPI does not tell.
 struct Evaluation {
   int epoch = 0;
   std::int64_t step = 0;
