@@ -35,8 +35,8 @@ counter() {  # counter CASE NAME
 }
 
 # The speed-up that the launches of mpiq-bench printed. It is the thirteenth word, because a size has two
-# words and a time has its unit. It is paired, against mpi of the same launch; a time of one launch is never
-# divided by that of another.
+# words and a time has its unit. It is paired, against mpi of the same launch; times of different launches are
+# never divided by each other.
 speedup() {  # speedup METHOD
   cat "$out"/allreduce-[0-9].txt 2>/dev/null | awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $13; exit }'
 }

@@ -1,4 +1,4 @@
-"""Comments within 110 columns: those of C, C++ and CUDA, which clang-format leaves as they are, and those of CMake and the shell.
+"""Comments within 110 columns, in C, C++ and CUDA, where clang-format leaves them as they are, and in CMake and the shell.
 scripts/check_format calls it.
 
 A comment is whole lines that begin with //, with the * of a block, or with # and a blank. A paragraph of it is wrapped where a line is

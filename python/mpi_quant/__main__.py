@@ -67,7 +67,7 @@ def _flushed(program: str, code: int) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command mpiq with these arguments, or those of the process. Returns its exit code."""
+    """The command mpiq with these arguments, or with the arguments of the process. Returns its exit code."""
     try:
         return _started((sys.argv[1:] if arguments is None else arguments) or [""])
     except BrokenPipeError:  # the reader of the output has closed it

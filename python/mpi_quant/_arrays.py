@@ -102,7 +102,7 @@ def is_jax(array: Any) -> bool:
 
 
 def empty_like(array: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
-    """A new array of the same kind, type and device, to write into; shape None: that of the array. For jax it is numpy's."""
+    """A new array of the same kind, type and device, to write into; shape None: the shape of the array. For jax it is an array of numpy."""
     torch = sys.modules.get("torch")
     if shape is None and hasattr(array, "shape"):
         shape = tuple(array.shape)

@@ -26,7 +26,7 @@ def _done(result: Any) -> Any:
 
 
 def _collective(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A collective of Backend. It writes into tensors also where they require a gradient, as those of torch do: autograd sees none of it."""
+    """A collective of Backend. It writes also into tensors that require a gradient, as torch's own collectives do: autograd sees none of it."""
     @wraps(method)
     def run(self: "Backend", *arguments: Any, **words: Any) -> Any:
         if self.comm == MPI.COMM_NULL:
@@ -50,7 +50,7 @@ class Backend(_Base):  # type: ignore[misc]
         MPI_Comm_free is collective, and so is destroy_process_group: torch asks all ranks of a group to call it. With the whole world it
         calls shutdown group by group, in an order of their names. All ranks free the groups in the same order, so none waits for ever.
         What torch calls on one rank alone frees nothing: abort(), and Python when it drops the object. Such a communicator lives until
-        MPI_Finalize, as does that of a group that nobody destroys.
+        MPI_Finalize, and so does the communicator of a group that nobody destroys.
         """
         free(self.comm)
 

@@ -71,7 +71,7 @@ def words_of(*, method: str | None, error: float | str | None, key: str | None, 
 
 
 def with_info(words: Mapping[str, str], call: Any) -> int:
-    """call(info), with an MPI_Info of these words. Those of the first calls are kept, for most programs have few."""
+    """call(info), with an MPI_Info of these words. The infos of the first calls are kept, because most programs need few."""
     from mpi4py import MPI
     if not words:
         return int(call(handle_of(MPI.INFO_NULL)))
@@ -134,7 +134,7 @@ class Prepared:
 
 
 class _Prepared(Prepared):
-    """Those of one vector. words: makes those of the info."""
+    """The arguments of a call of one vector. words: makes the words of the info."""
 
     def __init__(self, x: Any, out: Any, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI

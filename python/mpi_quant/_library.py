@@ -74,7 +74,7 @@ def _file_of(function: Any) -> str:
 
 
 def _find_mpi(module: str) -> tuple[ctypes.CDLL, str]:
-    """The MPI library that mpi4py uses, and its file. mpi4py's module names it, or has opened it by itself (wheels do)."""
+    """The MPI library that mpi4py uses, and its file. mpi4py's module is linked with it, or opens it when it is imported (in wheels)."""
     for path in (module, None, *_loaded_files("libmpi")):
         opened = _opened(path)
         if opened is None or not hasattr(opened, "PMPI_Get_library_version"):

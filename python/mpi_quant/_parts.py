@@ -8,7 +8,7 @@ from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
 class _Parts(Prepared):
-    """A call on a whole vector and a part of it, along the first dimension. gathers: out is the whole one. words: makes those of the info."""
+    """A call on a whole vector and a part of it, along the first dimension. gathers: out is the whole one. words: makes the words of the info."""
 
     def __init__(self, x: Any, out: Any, comm: Any, gathers: bool, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
@@ -62,7 +62,7 @@ def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | N
     """This rank's part of the sum of x over the ranks of comm. Collective.
 
     x: its first size is a multiple of the number of ranks p; rank r gets the r-th of p equal parts. Elements as in allreduce.
-    out: of the part's shape, apart from x; None: a new array. The other arguments, and errors, are those of allreduce.
+    out: of the part's shape, apart from x; None: a new array. The other arguments, and errors, are as in allreduce.
     key: each rank keeps a residual of the whole vector.
     """
     call = _Parts(x, out, comm, False, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
@@ -82,7 +82,7 @@ def allgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None =
     """The x of all ranks of comm, one after the other along the first dimension: the same bits on all ranks. Collective.
 
     x: of the same shape on all ranks; also this rank's part of out, which then becomes what the others have of it.
-    out: p times as long as x for p ranks; None: a new array. The other arguments, and errors, are those of allreduce.
+    out: p times as long as x for p ranks; None: a new array. The other arguments, and errors, are as in allreduce.
     key: what is left out of x is added to it in the next call. That is right for differences, and wrong for values such as weights.
     With method="int4 memory=ef21" it is right for weights: all ranks keep an estimate of out, and x's difference from it is sent.
     """

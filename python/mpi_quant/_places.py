@@ -31,7 +31,7 @@ def of(name: str) -> str:
 
 
 def programs() -> str:
-    """The folder of the compiled programs, such as mpiq-bench: MPIQ_BIN, or that of the installation or the build, or what PATH has."""
+    """The folder of the compiled programs, such as mpiq-bench: MPIQ_BIN, or the folder in the installation or the build, or what PATH has."""
     if folder := os.environ.get("MPIQ_BIN"):
         return folder
     note = PACKAGE / "programs_dir"  # which cmake --install writes
@@ -44,8 +44,8 @@ def programs() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The variables of this process, with which another process finds this package. What pip has installed its Python finds by itself:
-    in PYTHONPATH, the other packages beside it would come before the standard library."""
+    """The variables of this process, with which another process finds this package. If pip has installed this package, its Python
+    finds it anyway: in PYTHONPATH, the other packages beside it would come before the standard library."""
     if by_pip():
         return dict(os.environ)
     paths = [os.fspath(PACKAGE.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]

@@ -77,11 +77,11 @@ class Residuals(Mapping[str, Array]):
         return out
 
     def reset(self, key: str | None = None) -> None:
-        """Forgets a key's residual; None: those of all keys. Call it on all ranks."""
+        """Forgets the residual of a key; None: of all keys. Call it on all ranks."""
         check(library().functions.MPIQ_Residual_reset(self._handle, _bytes(key)))
 
     def scale(self, factor: float, key: str | None = None) -> None:
-        """Multiplies a key's residual; None: those of all keys. Call it on all ranks.
+        """Multiplies the residual of a key; None: of all keys. Call it on all ranks.
 
         For gradients that are multiplied by something that changes, such as a learning rate or a GradScaler's scale: new / old.
         """
@@ -96,8 +96,8 @@ class Residuals(Mapping[str, Array]):
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Replaces the residuals of the state's keys. Collective.
 
-        state: what state_dict() gave this rank, if the number of ranks is the same: the next results are bit for bit those of a
-        run that was never interrupted. Else the states of all old ranks, in any order: with p ranks, rank r gets the sum of the old
+        state: what state_dict() gave this rank, if the number of ranks is the same: a run that was never interrupted would give the
+        same next results, bit for bit. Else the states of all old ranks, in any order: with p ranks, rank r gets the sum of the old
         ranks r, r + p, r + 2p and so on. What all ranks hold together stays the same, up to one rounding.
 
         Raises ValueError on all ranks if a state does not fit, Error if the ranks' keys differ.
@@ -136,7 +136,7 @@ def _own_state(states: list[Mapping[str, Any]], rank: int, ranks: int) -> dict[s
         return dict(old[rank]["keys"])
     if len(old_ranks) != 1 or len(states) != len(old) or set(old) != set(range(*old_ranks)):
         raise ValueError(f"the states of ranks {sorted(int(state['rank']) for state in states)} of {sorted(old_ranks)} do not make "
-                         f"up those of {ranks} ranks: give those of all old ranks")
+                         f"up the states of {ranks} ranks: give the states of all old ranks")
     names = {tuple(sorted(state["keys"])) for state in states}
     if len(names) != 1:
         raise ValueError("the states have different keys")

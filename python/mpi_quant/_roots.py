@@ -9,7 +9,7 @@ from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
 class _Rooted(Prepared):
-    """A call with a root. words: makes those of the info."""
+    """A call with a root. words: makes the words of the info."""
 
     def __init__(self, root: int, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
@@ -98,7 +98,7 @@ def bcast(x: Any, *, root: int = 0, comm: Any = None, method: str | None = None,
     """Writes the root's x into x of all ranks of comm, and returns x: the same bits on all ranks. Collective.
 
     x: elements as in allreduce; of the same shape on all ranks. On the root it becomes what the others have of it.
-    root: the rank that has the vector. The other arguments, and errors, are those of allreduce.
+    root: the rank that has the vector. The other arguments, and errors, are as in allreduce.
     key: the root keeps a residual. That is right for differences, and wrong for values such as weights.
     """
     call = _Bcast(x, root, comm, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed))
@@ -117,8 +117,8 @@ def reduce(x: Any, out: Any = None, *, root: int = 0, comm: Any = None, method: 
            key: str | None = None, seed: int | None = None, op: str = "sum") -> Any:
     """The sum of x over the ranks of comm on the root, and None on the others. Collective.
 
-    x, out: as in allreduce; only the root looks at out. root: the rank that gets the sum.
-    The other arguments, and errors, are those of allreduce.
+    x, out: as in allreduce; only the root looks at out. root: the rank that gets the sum. The other
+    arguments, and errors, are as in allreduce.
     """
     call = _Reduce(x, out, root, comm, lambda: words_of(method=method, error=error, key=key, matrix=None, seed=seed, op=op))
     check(call.run(library().functions.MPIQ_Reduce))

@@ -9,7 +9,7 @@ from mpi_quant._library import check, communicator, datatype, handle_of, library
 
 
 class _Group(Prepared):
-    """The arguments of a call. words: makes those of the info."""
+    """The arguments of a call. words: makes the words of the info."""
 
     def __init__(self, arrays: Iterable[Any], out: Iterable[Any] | None, keys: Iterable[str] | None, comm: Any, words: Callable[[], Words]) -> None:
         from mpi4py import MPI
@@ -73,7 +73,7 @@ def allreduce_group(arrays: Iterable[Any], out: Iterable[Any] | None = None, *, 
     method: as in allreduce, but not "lowrank", or what measures a vector or keeps estimates. seed, op: as in allreduce.
     error: as in allreduce, of each vector. "feedback" needs keys.
 
-    Errors are those of allreduce.
+    Errors are as in allreduce.
     """
     group = _Group(arrays, out, keys, comm, lambda: words_of(method=method, error=error, key=None, matrix=None, seed=seed, op=op))
     check(group.run(library().functions.MPIQ_Allreduce_group))

@@ -52,11 +52,11 @@ def _operation(op: str) -> int:
 
 def sparse_allreduce(index: Any, value: Any, wanted: Any = None, *, op: str = "sum", key: str | None = None, comm: Any = None,
                      ascending: bool = False, timeout: float | None = None) -> Array:
-    """Reduces the values of each index over all ranks, and gives this rank those of the indices that it wants. Collective.
+    """Reduces the values of each index over all ranks, and gives this rank the sums at the indices that it wants. Collective.
 
     index: integers from 0 to 2**63 - 1, in any order, also twice. value: float32 or float64 of shape (len(index), ...): a number or
     a row for each index, of the same size on all ranks.
-    wanted: the indices to give back; None: those of index. They may be others than index.
+    wanted: the indices to give back; None: the same as index. They may be others than index.
     op: sum, min or max. key: keeps several sets of lists apart; lists that stay the same are sent once.
     ascending: all lists are strictly ascending, which saves a sort. timeout: seconds after which a silent rank is an Error.
 
@@ -106,7 +106,7 @@ def _union(vectors: Callable[[], tuple[Any, Any, int]], dense: bool, op: str, co
         entries = index.size
     except Exception as error:  # which the other ranks learn of below
         wrong = error
-    room = comm.allreduce(entries)  # the entries of the result are at most those of all lists
+    room = comm.allreduce(entries)  # the result has at most as many entries as all lists together
     with _call.telling(lambda: _call.with_info({}, lambda info: function(
             -1, None, None, 0, 0, None, None, None, 1, datatype("f32"), _operation("sum"), handle, info))) as ranks:
         if wrong is not None:

@@ -18,7 +18,7 @@ def allreduce(x: Any, *, comm: Any = None, method: str | None = None, error: flo
     """The sum of x over the ranks of comm, or with op="avg" its mean, of x's shape and type: the same bits on all of them. Collective. For use inside jit.
 
     x: elements of float16, bfloat16, float32, float64, complex64 or complex128, on the one device of this process. It goes through the host's memory.
-    The other arguments are those of mpi_quant.allreduce. They, and a `with mpi_quant.options` around the call, count when jax traces
+    The other arguments are as in mpi_quant.allreduce. They, and a `with mpi_quant.options` around the call, count when jax traces
     the function: a compiled function keeps the method with which it was traced.
 
     It is an ordered callback of jax: calls of a program run one after the other, in the order of the program. So all ranks must run

@@ -85,7 +85,7 @@ class Residuals(OnAllRanks):
         self.sums(1)
         state = self.residuals.state_dict()
         wrong = {**state, "ranks": 9} if WORLD.rank == 0 else state
-        with self.assertRaisesRegex(ValueError, "rank 0: the states of ranks .0. of .9. do not make up those of"):
+        with self.assertRaisesRegex(ValueError, "rank 0: the states of ranks .0. of .9. do not make up the states of"):
             self.residuals.load_state_dict(wrong)
         with self.assertRaisesRegex(ValueError, "rank 0: KeyError.'rank'."):
             self.residuals.load_state_dict({} if WORLD.rank == 0 else state)

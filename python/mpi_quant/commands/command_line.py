@@ -11,7 +11,7 @@ import sys
 import mpi_quant
 from mpi_quant import _places
 
-SLURM = ("collect", "status", "submit")  # commands whose launchers are in slurm/, those of the others in scripts/
+SLURM = ("collect", "status", "submit")  # commands whose launchers are in slurm/; the others have theirs in scripts/
 EXAMPLES = {  # a line for the help of each command
     "check": "mpiq check results.h5",
     "collect": "mpiq collect first",
@@ -50,7 +50,7 @@ def output():
 
 
 class Paragraphs(argparse.HelpFormatter):
-    """Fills each paragraph of a description by itself. Those with a line that begins with blanks, such as examples, stay as they are."""
+    """Fills each paragraph of a description alone. Paragraphs with a line that begins with blanks, such as examples, stay as they are."""
 
     def _fill_text(self, text, width, indent):
         fill = super()._fill_text
@@ -74,8 +74,8 @@ def by_launcher():
 
 
 def other(command):
-    """The name of another command, as a user who has called this one would call it: that of its launcher in the source tree if
-    this one was called by its own."""
+    """The name of another command, as a user who has called this one would call it. If this one was called by its launcher in
+    the source tree, the name of the other's launcher."""
     if not by_launcher():
         return f"mpiq {command}"
     if command in SLURM:

@@ -13,7 +13,7 @@ ROOT = _places.data()
 
 
 def label(path, slug):
-    """The label of a heading, different from those of all other pages."""
+    """The label of a heading, different from the labels of all other pages."""
     return re.sub(r"\W", "_", os.path.relpath(path, ROOT)) + "__" + slug
 
 

@@ -33,11 +33,11 @@ def parse(arguments):
     parser.add_argument("files", nargs="*", metavar="FILE.h5", type=command_line.existing_file, help="several make one figure, a panel for each link; "
                         "kernels.json, for roofline and for the memory's roof in busbw; TRAIN.csv of mpiq-train, for training; QUALITY.csv of mpiq-quality, for codecs; "
                         "errors.csv of scripts/frontier, for frontier")
-    parser.add_argument("-o", "--out", metavar="DIR", help="folder of the figures [that of the first file]")
+    parser.add_argument("-o", "--out", metavar="DIR", help="folder of the figures [where the first file is]")
     parser.add_argument("--name", metavar="NAME", help="figures are NAME-<plot>.* [the files' names; of many, the first and how many more]")
     parser.add_argument("--title", metavar="TEXT", default="")
     parser.add_argument("--baseline", metavar="METHOD", help="speed-ups over this method, or over " + BEST_DENSE +
-                        ", the fastest of the MPI library's own algorithms at each point [that of the measurement]")
+                        ", the fastest of the MPI library's own algorithms at each point [the baseline of the measurement]")
     parser.add_argument("--format", metavar="png,pdf,svg", default="png,pdf", help="comma list [%(default)s]; the CSV is always written")
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
     parser.add_argument("--paper", choices=tuple(printed.WIDTHS), help="for a paper: the panels in one row, one legend below, no title "

@@ -1,6 +1,6 @@
 """Writes the error and the bytes of all codecs, for generated data and for recorded gradients, to a CSV file.
 
-The generated data are those of mpiq-quality. The gradients are recorded while PyTorch (Debian's python3-torch) trains small
+The generated data come from mpiq-quality. The gradients are recorded while PyTorch (Debian's python3-torch) trains small
 networks on MNIST, see mpi_quant/results/recordings.py: call k has the gradient of step k of the greatest tensor. No times are
 measured. The recorded part depends on PyTorch's own rounding, so its last digits may differ on another machine."""
 import argparse

@@ -21,7 +21,7 @@ def parse(arguments):
     parser.add_argument("-o", "--out", metavar="FILE.html", default="report.html", help="[%(default)s]")
     parser.add_argument("--title", metavar="TEXT", default="", help="[what was measured]")
     parser.add_argument("--baseline", metavar="METHOD", help="speed-ups over this method, over " + BEST_DENSE + ", the fastest "
-                        "of the MPI library's own algorithms at each point, or over that of the measurement: own [" + BEST_DENSE +
+                        "of the MPI library's own algorithms at each point, or over the baseline of the measurement: own [" + BEST_DENSE +
                         " where the files have samples, else own]")
     parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these rows; repeatable")
     return parser.parse_args(arguments)

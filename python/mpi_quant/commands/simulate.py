@@ -27,7 +27,7 @@ SIZES = "64K,1M,16M"
 SPARSE_RANKS = "64,256"
 SPARSE_WORDS = ("--sizes", "4M", "--density", "0.0001,0.001,0.01", "--distribution", "uniform,powerlaw:1.1")
 NEAR = 0.15  # of a measured time
-MOST_LAYERS = 4  # of the degrees that are tried, beside those of 2 alone
+MOST_LAYERS = 4  # of the degrees that are tried, beside degrees of 2 alone
 # What is the fastest dense method depends on the ranks and the size: mpi is the fastest of MPI's algorithms, and plans of the library may
 # be faster still.
 BEST_DENSE = "mpi,raw/direct,raw/grid"
@@ -58,10 +58,10 @@ def parse_arguments(words):
     parser.add_argument("--fastest", action="store_true", help="with --compare: the fastest repetitions, for a machine that was shared [medians]")
     parser.add_argument("--calls", type=int, default=1, metavar="N",
                         help="with --compare: simulate N calls one after the other, of which the last one counts [1]")
-    parser.add_argument("--list-costs", metavar="COSTS", help="with --sparse: that of mpiq-simulate [its default]")
+    parser.add_argument("--list-costs", metavar="COSTS", help="with --sparse: as in mpiq-simulate [its default]")
     parser.add_argument("--sizes", metavar="BYTES,...", help=f"with --out [{SIZES}]")
     parser.add_argument("--collective", choices=(ALLREDUCE, *PARTED), default=ALLREDUCE,
-                        help="with --out [%(default)s]; with --compare it is that of the files")
+                        help="with --out [%(default)s]; with --compare the files say which")
     parser.add_argument("--methods", metavar="METHOD,...", help=f"with --out [{METHODS}; of all collectives but allreduce {METHODS_OF_PARTED}]")
     parser.add_argument("--rates", type=command_line.existing_file, metavar="FILE",
                         default=_places.of("results/reference/kernels.json"),
@@ -99,7 +99,7 @@ def simulate(options, link, ranks, methods, *words, **output):
 
 
 def degrees_of(ranks):
-    """Degrees that are powers of 2 and do not grow, as texts: all with few layers, and those of 2 alone."""
+    """Degrees that are powers of 2 and do not grow, as texts: all with few layers, and degrees of 2 alone."""
     def parts(bits, most, layers):
         if bits == 0:
             yield []

@@ -1,7 +1,7 @@
 """Runs a sweep: the launches that a sweep file (bench/sweeps/*.toml) asks for, in shuffled order, over shared memory and in labs
-(networks of namespaces on this machine, root only). Each launch writes a result file DIR/cells/*.h5; those of a link become
-DIR/<link>.h5, which mpiq check then checks. What was cut off goes on with the same command; what is there already is
-left as it is. With several files each has a folder of its own in DIR. Builds nothing.
+(networks of namespaces on this machine, root only). Each launch writes a result file DIR/cells/*.h5. The files of a link become
+DIR/<link>.h5, which mpiq check then checks. What was cut off goes on with the same command; what is there already is left as it
+is. With several files each has a folder of its own in DIR. Builds nothing.
 
 Exits 0, 1 (a launch or a point failed, or a result file breaks a rule), 2 (usage) or 75 (points are left).
 """

@@ -79,7 +79,7 @@ def looks(methods, dtypes, function=MPI_ALLREDUCE):
 
 
 def order(method):
-    """Key to sort methods by: those of the MPI library come first."""
+    """Key to sort methods by: methods of the MPI library come first."""
     return not is_dense(method), method
 
 
@@ -137,8 +137,8 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=
 
 
 def panels_in_pairs(titles, above, below, xlabel):
-    """A figure with a column of two panels for each title, and its axes by row. above, below: the labels of y. All have the same x, and those of a
-    row the same y."""
+    """A figure with a column of two panels for each title, and its axes by row. above, below: the labels of y. All panels have the same x, and the
+    panels of a row the same y."""
     width, height = (PANEL_WIDTH * len(titles), 5.4) if printed.width() is None else printed.size(len(titles))
     figure, axes = plt.subplots(2, len(titles), squeeze=False, sharex=True, sharey="row", gridspec_kw={"height_ratios": BOTH_HEIGHTS},
                                 figsize=(width, height if printed.width() is None else 1.5 * height))
@@ -252,7 +252,7 @@ def in_lines(name, letters=24):
 
 
 def _handle(name, lines):
-    """The sign of a curve in the legend: its marker and its dashes may be those of different lines."""
+    """The sign of a curve in the legend: its marker and its dashes may come from different lines."""
     marker = next((line for line in lines if line.get_marker() != "None"), lines[0])
     dashes = next((line for line in lines if line.get_linestyle() != "None"), lines[0])
     handle = plt.Line2D([], [])

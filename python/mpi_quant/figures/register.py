@@ -62,7 +62,7 @@ def summarise(rows, value, low, high):
 
 
 def series(points, value, low, high, x):
-    """method -> its points by size. Those of the MPI library come first."""
+    """method -> its points by size. Methods of the MPI library come first."""
     known = points[np.isfinite(points[value])]
     out = {}
     for method in sorted(set(known["method"]), key=fig.order):
@@ -74,7 +74,7 @@ def series(points, value, low, high, x):
 
 def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **options):
     """Draws panels with a series for every method from (value, low, high) columns; returns figure, axes and rows of the CSV.
-    options: those of figures/look.py.panels."""
+    options: as in figures/look.py.panels."""
     shown = [(key, series(keep(points), *columns, x)) for key, points in selection.panels()]
     shown = [(key, lines) for key, lines in shown if lines]
     if not shown:

@@ -56,7 +56,7 @@ def alternatives(verdict, base):
             found.append(c)
     large = verdicts.LARGE_ERROR
     if most >= large:
-        yield ("Training may want a lower learning rate then. Where each sum counts by itself, "
+        yield ("Training may want a lower learning rate then. Where each sum counts alone, "
                + ("take a more accurate method." if found and max(found[0].errors) < large else f"keep {base}."))
     if found:
         yield "More accurate, and faster than the baseline too: " + "; ".join(

@@ -13,7 +13,7 @@ def _number(value):
 
 
 def _cell(event, count, vector_bytes):
-    """The count; of misses also that of a line."""
+    """The count; of misses also the count for each line of the vector."""
     if event not in counted.MISSES or not np.isfinite(count):
         return _number(count)
     return f"{_number(count)} ({_number(count * counted.LINE_BYTES / vector_bytes)} a line)"
@@ -43,7 +43,7 @@ def section(selection):
     if not files:
         return
     yield h.heading(2, "Events of the processor")
-    yield h.paragraph("In one call, the mean over ranks; of encode and decode in the codec steps of the call. Bytes and lines of 64 bytes are those of the vector. "
+    yield h.paragraph("In one call, the mean over ranks; of encode and decode in the codec steps of the call. Bytes and lines of 64 bytes are of the vector. "
                       "Waiting for a message is a loop of instructions, too: compare encode and decode. An empty cell is not counted.")
     for result in files:
         events = counted.events_of(result.counters)

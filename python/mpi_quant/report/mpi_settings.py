@@ -1,8 +1,8 @@
 """What mpiq policy --mpi makes of result files: the settings by which the MPI library itself takes the fastest of its algorithms of MPI_Allreduce.
 
 Open MPI reads rules from a file: for each number of ranks, from how many bytes on which algorithm. MPICH has a variable for all calls of a
-program. Its file of rules (MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE) takes the place of all rules that MPICH has, those of the other collectives
-too, so none is written. Where an algorithm is worth it is decided as for policies (rules.py, verdicts.py), with the speed-up over MPI's own choice.
+program. Its file of rules (MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE) takes the place of all rules that MPICH has, also for the other collectives,
+so none is written. Where an algorithm is worth it is decided as for policies (rules.py, verdicts.py), with the speed-up over MPI's own choice.
 """
 import dataclasses
 import re
@@ -116,8 +116,9 @@ def window_words(window):
 
 
 def openmpi_lines(measured):
-    """A file for coll_tuned_dynamic_rules_filename. Open MPI takes the last number of ranks, and then the last number of bytes, that is not
-    above those of a call; before the first number of ranks, the first one. So what was not measured has rules of its own: Open MPI's choice."""
+    """A file for coll_tuned_dynamic_rules_filename. Open MPI takes the greatest number of ranks in it that is not above the ranks of a call,
+    and then the greatest number of bytes that is not above the bytes of the call; below the first number of ranks, the first one. So what was
+    not measured has rules of its own: Open MPI's choice."""
     with_rules = [g for g in measured.groups if g.chosen]
     if unknown := sorted({name_of(w.method) for g in with_rules for w in g.windows()} - set(NUMBERS)):
         raise PlotError(f"{', '.join(unknown)}: the numbers of these algorithms of Open MPI are not known here")

@@ -17,7 +17,7 @@ NEEDS = {EXACT: f"For any program: every result right to {100 * EXACT:g} %", rul
 
 @dataclasses.dataclass
 class Line:
-    """What to paste for one network. where: its name. limit: as that of rules.choose. rules: of the policy, [] if there are none. why: sentences."""
+    """What to paste for one network. where: its name. limit: as in rules.choose. rules: of the policy, [] if there are none. why: sentences."""
 
     where: str
     limit: float | str

@@ -24,7 +24,7 @@ MARGIN = 1.25  # by which `auto` wants a sample to be better than its limit, bef
 
 @dataclasses.dataclass
 class Window:
-    """Neighbouring sizes at which one method is chosen. points: as those of verdicts.Judged. end: the first bytes beyond it."""
+    """Neighbouring sizes at which one method is chosen. points: as in verdicts.Judged. end: the first bytes beyond it."""
 
     method: str
     points: list
@@ -142,7 +142,7 @@ def groups_of(points, of):
 
 
 def judged_group(collective, ranks, dtype, rows, baselines, limit, files=()):
-    """The group of rows that were measured with one number of ranks and one type. Parameters as those of verdicts.judge."""
+    """The group of rows that were measured with one number of ranks and one type. Parameters as in verdicts.judge."""
     judged = verdict.judge(rows, baselines, files)
     if not judged.why:  # also those at which no method has a good row
         judged.sizes = sorted(set(rows["bytes"].tolist()))
@@ -166,8 +166,8 @@ def measured_groups(results, where, limit):
 
 
 def simulated_groups(results, where, limit, errors):
-    """The groups of simulated files. errors: those of measured_errors. A simulation has no intervals: that of a
-    speed-up is what simulated times are off."""
+    """The groups of simulated files. errors: from measured_errors. A simulation has no intervals: the interval
+    of a speed-up is SIMULATED_OFF times less and more."""
     for collective, selection in _selections(results, where):
         for key, rows in groups_of(best_dense_of(selection.points), "simulated rows"):
             dense = reader.dense(rows)

@@ -134,7 +134,7 @@ QUALITY_DATA = ("normal", "laplace", "gradient", "sparse:0.01", "uniform")
 
 def quality(path):
     """A line for each method: bytes per element, the error of one encode on each distribution with its ratio to the optimum's
-    in brackets, and the residual. It leaves out lossless codecs, and variants whose errors equal those of their codec's
+    in brackets, and the residual. It leaves out lossless codecs, and variants whose errors equal the errors of their codec's
     preset."""
     with open(path, encoding="utf-8", newline="") as file:
         numbers = {(row["method"], row["data"]): row for row in csv.DictReader(file)}

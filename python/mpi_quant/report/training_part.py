@@ -99,7 +99,7 @@ def section(training, selection):
                 h.paragraph("Final test accuracy: mean over seeds ± its 95 % interval (Student's t). The difference to dense gradients is "
                             "paired by seed; where its interval includes 0, none was found."),
                 h.table(ACCURACY, list(accuracy_rows(methods)), left=2),
-                *(h.paragraph(f"Ended before the longest run: {', '.join(short)}. Their accuracy is that of their last test.")
+                *(h.paragraph(f"Ended before the longest run: {', '.join(short)}. Their accuracy comes from their last test.")
                   for short in [t.stopped_early(methods)] if short),
                 *_times(methods, ranks)]
     return out

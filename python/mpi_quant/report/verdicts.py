@@ -15,7 +15,7 @@ from mpi_quant.results import reader
 from mpi_quant.results.schema import SIMULATED
 
 ROUNDING = 1e-6  # smaller relative errors come from sums of floats, not from a codec
-LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
+LARGE_ERROR = 0.1  # from here on a single result is wrong: the advice names its condition
 SUMMING_RULES = ("none", "carry", "decay")  # memory rules with which a result is the sum of its call, up to what is left out
 LEAST_GAIN = 1.2  # the lower end of a speed-up that is advised
 MOST_WIDTH = 2.0  # the upper end of an interval over the lower one
@@ -122,7 +122,7 @@ class Judged:
 
 def judge(points, baselines, files=(), compared=None):
     """Judged of the rows of one panel. baselines: the methods that speed-ups are relative to. files: the attributes of the files of the
-    rows. compared: which rows are judged; those of compressed methods if it is None."""
+    rows. compared: which rows are judged; if it is None, rows of compressed methods."""
     known = (~reader.dense(points) if compared is None else compared) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
     aside = sorted({method for method in points["method"][known] if needs_earlier_calls(method)})
     mine = points[known & ~np.isin(points["method"], aside)]
@@ -140,7 +140,7 @@ def judge(points, baselines, files=(), compared=None):
 
 
 def of_panel(points, baselines, files=()):
-    """The verdict on the rows of one panel; parameters as those of judge."""
+    """The verdict on the rows of one panel; parameters as in judge."""
     judged = judge(points, baselines, files)
     if judged.why:
         return Verdict("unknown", [], left_out=judged.left_out, set_aside=judged.set_aside, why=judged.why)

@@ -1,6 +1,6 @@
 """What scripts/frontier measures, and which methods are on a frontier: no other method has both a smaller error and a smaller cost. The
-error is that of the sum of the results of all recorded steps. The cost is the bytes of a call, or its time on a link. It needs only
-Python itself."""
+results of all recorded steps are added; the error is relative to the exact sum. The cost is the bytes of a call, or its time on a link.
+It needs only Python itself."""
 import csv
 import dataclasses
 import itertools
@@ -30,7 +30,8 @@ def settings(codec, **params):
 
 
 SPLITS = (None, "zero")
-# What is compared. A value that is a codec's preset is left out, because its text would be that of the codec alone.
+# What is compared. A value that is a codec's preset is left out, because its text would be the codec's name
+# alone.
 VECTORS = (
     "mpi",
     *settings("onebit", block=(None, 32, 64, 128, 256, 512, 1024, 4096), split=SPLITS),
@@ -184,7 +185,7 @@ def worth_timing(points, data):
 
 
 MOST = 2 / 3  # of the recordings
-APART = 1.6  # the bytes of a candidate over those of the one before it
+APART = 1.6  # the bytes of a candidate, divided by the bytes of the one before it
 
 
 @dataclasses.dataclass
@@ -220,7 +221,7 @@ def summary(method, points, on):
 
 def candidates(points):
     """The methods with memory that are on a frontier for most recordings, by increasing bytes. Of those that are on no frontier of time some are
-    left out, because their bytes are near to those of another one."""
+    left out, because another one has nearly the same bytes."""
     mine = [p for p in points if is_candidate(p.method)]
     on, recordings = on_frontiers(mine), len(by_data(mine))
     found = sorted((summary(method, [p for p in mine if p.method == method], on[method]) for method in on), key=lambda c: (c.bytes, c.method))

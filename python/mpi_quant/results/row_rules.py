@@ -175,7 +175,7 @@ def _simulated(file):
     for i, is_simulated in enumerate(simulated):
         by_simulation = "simulation" in file.runs[file.run_of[i]].config()
         if by_simulation != is_simulated and file.text(i, "status") != "failed":
-            yield i, "status", schema.SIMULATED if by_simulation else "that of a measured row", file.text(i, "status")
+            yield i, "status", schema.SIMULATED if by_simulation else "the status of a measured row", file.text(i, "status")
 
 
 def check(file):

@@ -1,5 +1,5 @@
 """The contents of a result file: columns with their types and units, attributes, datasets. This is schema version 1, as
-bench/report.cpp writes it. The columns are those of bench/columns.def, of which the program's rows are made, too."""
+bench/report.cpp writes it. bench/columns.def lists the columns, also for the program."""
 import re
 
 import numpy as np
@@ -59,8 +59,8 @@ def passes_of(collective):
 
 
 def busiest_share(collective, ranks):
-    """The bytes that the busiest rank then sends or receives, over those of the vector. ranks: 2 or more; may be an array. A root sends, or
-    receives, all of it."""
+    """The bytes that the busiest rank then sends or receives, divided by the bytes of the vector. ranks: 2 or more; may be an array. A root
+    sends, or receives, the whole vector."""
     return 1 + 0 * ranks if str(collective) in ROOTED else passes_of(collective) * (ranks - 1) / ranks
 
 

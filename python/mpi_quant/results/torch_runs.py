@@ -1,5 +1,5 @@
-"""What scripts/mnist_torch measures: DistributedDataParallel on MNIST with torch's hooks over gloo and with those of mpi_quant.torch. It
-needs only Python itself.
+"""What scripts/mnist_torch measures: DistributedDataParallel on MNIST with torch's hooks over gloo and with the hooks of mpi_quant.torch. It needs
+only Python itself.
 
 A folder has accuracy.csv, with the columns of mpiq-train (training_runs) but without times; errors.csv and times.csv, with the columns of
 scripts/frontier and some more; and runs.json, which says how each part was measured.
@@ -93,8 +93,9 @@ class Network:
         return math.floor(min(100 * run[-1]["accuracy"] for run in self.runs[DENSE].values()) + 1e-9) / 100
 
     def over_powersgd(self, method):
-        """The error of a method over that of torch's PowerSGD with as many bytes, seed by seed: (geometric mean over seeds, (least, greatest)
-        of its 95 % interval, or None with one seed). None where the ranks of PowerSGD do not reach; the few bytes of an agreement are no reason."""
+        """The error of a method divided by the error of torch's PowerSGD with as many bytes, seed by seed: (geometric mean over seeds, (least,
+        greatest) of its 95 % interval, or None with one seed). None where the ranks of PowerSGD do not reach; the few bytes of an agreement are no
+        reason."""
         found = [self._over_powersgd(row) for row in self.errors.get(method, {}).values()]
         if not found or None in found:
             return None

@@ -125,7 +125,7 @@ def accuracy(runs):
 
 
 def difference(runs, base):
-    """(mean, half interval) of the accuracy minus that of the base, seed by seed, in points; None without common seeds."""
+    """(mean, half interval) of the accuracy minus the accuracy of the base, seed by seed, in points; None without common seeds."""
     seeds = sorted(set(runs) & set(base))
     return mean_and_half_interval([100 * (runs[s][-1]["accuracy"] - base[s][-1]["accuracy"]) for s in seeds]) if seeds else None
 
@@ -143,7 +143,7 @@ def step_seconds(runs, name="train_s"):
 
 
 def speedup(runs, base):
-    """(ratio, low, high): the time of a step of the base divided by that of the runs, seed by seed. It is the geometric mean
+    """(ratio, low, high): the time of a step of the base divided by the time of a step of the runs, seed by seed. It is the geometric mean
     with its 95 % interval; the interval is None for one seed. None without common seeds."""
     seeds = sorted(set(runs) & set(base))
     ratios = [math.log(base[s][-1]["train_s"] / base[s][-1]["step"]) - math.log(runs[s][-1]["train_s"] / runs[s][-1]["step"])

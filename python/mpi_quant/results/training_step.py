@@ -35,7 +35,7 @@ def transformer_flop(tokens, words, blocks=12, width=768):
     return 72 * tokens * blocks * width**2 * (1 + tokens / (6 * width) + words / (12 * blocks * width))
 
 
-# The numbers of samples are those of well-known runs with 256 ranks or more, by the same source, or close to them.
+# Well-known runs with 256 ranks or more have these numbers of samples, or close ones, by the same source.
 NETS = {
     "resnet50": Net(25_557_032, 3 * 2 * 4.09e9, 32, "images of 224 x 224", "4.09e9 multiplications forward (torchvision); Goyal et al. 2017"),
     "bert-base": Net(109_482_240, transformer_flop(128, 0), 32, "sequences of 128 tokens", "Narayanan et al. 2021; You et al. 2020"),
@@ -66,7 +66,7 @@ def compute_s(net, scaling, ranks, flops=FLOPS):
 
 
 def step_s(calls, seconds, computing):
-    """The seconds of a step. calls: the bytes of each call; seconds: what each takes alone; computing: those of the computation."""
+    """The seconds of a step. calls: the bytes of each call; seconds: what each takes alone; computing: the seconds of the computation."""
     forward, backward, made, end = computing / 3, 2 * computing / 3, 0, 0.0
     for size, taken in zip(calls, seconds):
         made += size

@@ -57,7 +57,7 @@ class Run:
 @dataclasses.dataclass
 class File:
     """attrs: of /, run_attrs: of /run, points_attrs: of /points; tables as in the file; samples and phases: name -> array;
-    runs: one, or those of a merged file; run_of: for each row the position of its run."""
+    runs: one, or all runs of a merged file; run_of: for each row the position of its run."""
 
     path: str
     attrs: dict

@@ -49,5 +49,5 @@ def distribution(selection):
         axis.set_ylim(0, 1.02)
         axis.yaxis.set_major_formatter(ticker.PercentFormatter(1))
     fig.finish(figure, selection.title or "Distribution of the time of a call", selection.footer(
-        "A time is that of the slowest rank in one repetition. Launches are pooled, and outliers are kept."))
+        "A time is what the slowest rank took in one repetition. Launches are pooled, and outliers are kept."))
     return figure, rows

@@ -5,7 +5,7 @@ from mpi_quant.figures import look as fig
 from mpi_quant.figures.register import draw, extent, measured, plot
 
 
-@plot("error", measured, read="""Lower is better. The error has no unit: 0.01 is an error of one per cent. It is that of one call on its own. With
+@plot("error", measured, read="""Lower is better. The error has no unit: 0.01 is an error of one per cent. It is measured in one call on its own. With
 error feedback what is dropped here is added to the next call, so that sums over many calls come out closer.""")
 def error(selection, ax=None):
     """The relative L2 error of one call against the size of the vector."""

@@ -48,7 +48,7 @@ def draw(points):
             fig.log_axis(axis, 10, fig.PLAIN, *extent(drawn, "error"))
     marks = ("Lower is more accurate and further left is cheaper. Large marks are preset parameters, small ones others. A hollow mark is on no frontier, "
              "of any recording and any cost.")
-    steps = "The error is that of the sum of the results of all recorded steps, relative to the exact sum; 2 ranks, each method with a key."
+    steps = "The results of all recorded steps are added; the error is relative to the exact sum; 2 ranks, each method with a key."
     fig.finish(figure, "Error of a training's sum against what it costs", (marks, steps, f"Errors below {LEAST:g} are drawn there, those of {MOST} and more are left out; the CSV has all."))
     return figure, rows_of(points, on)
 

@@ -37,7 +37,7 @@ def entries_of(selection):
 
 
 @plot("pareto", applies, read="""Up is faster, left is more accurate. The grey steps are the front: a method below them is beaten
-in both by another one. The error is that of one call, before feedback.""")
+in both by another one. The error is measured in one call, before feedback.""")
 def pareto(selection, ax=None):
     """The error against the speed-up of each method, at the largest size, with the front of the best."""
     panels = list(entries_of(selection))

@@ -8,7 +8,7 @@ from mpi_quant.figures.selection import PlotError, names_of
 from mpi_quant.results.reader import seconds_label
 from mpi_quant.results.schema import noun_of
 
-# Each phase has a colour and a hatching of its own. The colours are not those of methods.
+# Each phase has a colour and a hatching of its own. No method has one of these colours.
 PHASES = {"encode": ("#4477AA", ""), "wait": ("#DDDDDD", "xx"), "decode": ("#CCBB44", "//"), "other": ("#AA3377", "..")}
 WHOLE = "#222222"  # of a dense call, which has no phases
 SPARE = ("#66CCEE", "\\\\")

@@ -50,7 +50,7 @@ BESIDE = [8 * np.array([np.cos(angle), np.sin(angle)]) for angle in np.arange(12
 
 
 def offset_from(place, taken):
-    """That of BESIDE which is the farthest from all places that are taken."""
+    """The offset of BESIDE that is the farthest from all places that are taken."""
     return max(BESIDE, key=lambda offset: min(np.hypot(*(place + offset - other)) for other in taken))
 
 
@@ -67,8 +67,8 @@ def write_numbers(axis, marks):
 
 @plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster. The black line is
 the highest rate at which anything here moved bytes from or to memory. On the line the memory is the limit, and below it the arithmetic. The dashed line is
-the triad of one core, which writes a third of its bytes. A codec that writes less may be faster. Numbers
-are those of the legend, the fastest codec first.""")
+the triad of one core, which writes a third of its bytes. A codec that writes less may be faster. Numbers refer to the legend, the fastest codec
+first.""")
 def roofline(kernels):
     """The elements per second of the codecs alone against the memory's roof (kernels.json)."""
     rows = list(kernel_rows(kernels))

@@ -133,7 +133,7 @@ def scale(selection, variant=""):
     fig.log_axis(axes[1][0], 2, fig.PLAIN, *extent(rows, "speedup"))
     points = calls(selection)
     fig.finish(figure, f"A training step of {name}, {scaling} scaling",
-               selection.footer("The time is that of the slowest rank." + dense_words(points), points) + assumptions(selection, name, scaling),
+               selection.footer("Times are of the slowest rank." + dense_words(points), points) + assumptions(selection, name, scaling),
                below=True)
     return figure, rows
 

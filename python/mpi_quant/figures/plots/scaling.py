@@ -85,8 +85,8 @@ def prepare(selection, found, what, label, *columns, below=""):
 
 
 def scaled(axis, lines, kind):
-    """The first dense point, scaled by the bytes on the wire: 2 (ranks - 1) / ranks of the vector. All of its time is taken for that of bytes, so
-    that measured points may be faster. It goes as far as points of its kind: measured or simulated."""
+    """The first dense point, scaled by the bytes on the wire: 2 (ranks - 1) / ranks of the vector. It is taken to spend all of its time on bytes,
+    so measured points may be faster. It goes as far as points of its kind: measured or simulated."""
     dense = next((p for _, m, p in lines if fig.is_dense(m)), None)
     if not dense or dense[0]["ranks"] < 2:
         return []

@@ -87,8 +87,8 @@ def panels_of(training):
             yield setting, ranks, methods, "time"
 
 
-@plot("training", applies, takes="training", read="""Higher is better. The scale is that of the errors, so that the last per cent can
-be seen. By epoch, equal lines mean that compression costs no accuracy. By time, the line on the left gets there first. Times are
+@plot("training", applies, takes="training", read="""Higher is better. The scale is logarithmic in the error, so that the last per cent
+can be seen. By epoch, equal lines mean that compression costs no accuracy. By time, the line on the left gets there first. Times are
 drawn only where every rank had a core of its own.""")
 def training(source):
     """The test accuracy in per cent by epoch and by time, mean and range over seeds."""
