@@ -19,13 +19,13 @@ points = true[random.integers(0, CLUSTERS, POINTS)] + 0.3 * random.standard_norm
 
 
 def cluster(method):
-    """Centres, from starting points that are the same on all ranks, and those of the points nearest to each."""
+    """The centres of the clusters after five steps. All ranks begin with the same centres."""
     centres = true + np.float32(0.5)
     for _ in range(5):
         near = np.argmin((centres ** 2).sum(1) - 2 * points @ centres.T, axis=1)
         sums = np.zeros((CLUSTERS, DIMENSIONS + 1), np.float32)  # of the points, and their number, in one vector
         np.add.at(sums, near, np.hstack([points, np.ones((POINTS, 1), np.float32)]))
-        mq.allreduce(sums, sums, method=method)  # no key: each result counts by itself
+        mq.allreduce(sums, sums, method=method)  # no key: each result counts alone
         centres = sums[:, :-1] / np.maximum(sums[:, -1:], 1)
     return centres
 

@@ -28,7 +28,7 @@ def train(method):
     torch.manual_seed(1)
     network = torch.nn.Sequential(*(layer for _ in range(3) for layer in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()))).to(device)
     teacher = torch.randn(WIDTH, WIDTH, device=device) / WIDTH ** 0.5
-    # One vector for all gradients; those of the parameters are views of it.
+    # One vector for all gradients; the gradients of the parameters are views of it.
     sizes = [p.numel() for p in network.parameters()]
     gradient = torch.zeros(sum(sizes), device=device)
     total = torch.empty_like(gradient)

@@ -183,7 +183,7 @@ TEST(Knowledge, a_line_counts_for_its_collective_only) {
   EXPECT_EQ(find_known(all, calls), nullptr);
 }
 
-// The bytes of a line are those of all vectors. A call of one vector is another class than one of several.
+// The bytes of a line count all vectors. A call of one vector is another class than one of several.
 TEST(Knowledge, lines_of_several_vectors_are_told_apart) {
   const Automatic limit{Automatic::Kind::relative, 0};
   const std::string end = " auto: raw seconds=1 mpi=2 margin=1 calls=1";
@@ -255,7 +255,7 @@ TEST(Knowledge, the_next_run_chooses_the_same_each_time) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(unknown.call().reduced_by, 0u);
 }
 
-// A sweep measures methods and plans that auto does not try by itself. Its file names them.
+// A sweep measures methods and plans that auto does not try on its own. The sweep's file names them.
 TEST(Knowledge, a_file_may_name_methods_that_are_tried_by_no_program) {
   const auto reduced_by = [](const char* method, const Automatic& limit, int ranks, double error) {
     World world({1 << 20, kernels::Element::f32, ranks, limit}, kNetworks[0], 1);

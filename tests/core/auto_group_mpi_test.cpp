@@ -57,7 +57,7 @@ TEST_F(AutoGroup, each_vector_is_within_the_limit_while_it_learns) {
     Vectors<double> v = vectors<double>(layers, i);
     expect_within(v, "auto(error=0.02)", 0.02);
   }
-  // The class is that of groups.
+  // The call's class counts the vectors of the group.
   const auto is_ours = [](const ChoiceSummary& all) {
     return all.known.calls.vectors == 16 && all.known.calls.limit.value == 0.3;
   };

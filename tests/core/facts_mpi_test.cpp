@@ -159,7 +159,8 @@ TEST_F(Facts, of_chunks_of_fft_that_are_too_large_are_in_the_statistics) {
 
 TEST_F(Facts, of_unequal_ranks_give_threshold_the_greatest_quantile_of_any_rank) {
   if (size == 1) return;
-  // Of rank r the quantile is 2^r. Each rank sends what reaches that of the last one, and all decode to it.
+  // The quantile of rank r is 2^r. Each rank sends what reaches the quantile of the last rank, and all decode
+  // to it.
   const double own = std::ldexp(1.0, rank), greatest = std::ldexp(1.0, size - 1);
   for (const char* const key : {"", "measured once"}) {
     Vector x(1000, own);

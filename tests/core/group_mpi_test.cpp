@@ -1,6 +1,6 @@
 // MPIQ_Allreduce_group under MPI: every codec and plan gives all ranks the same bits; where no vector is cut,
-// those of one call for each vector; residuals by key; one agreement. group_errors_mpi_test.cpp has what is
-// refused.
+// one call for each vector gives them too; residuals by key; one agreement. group_errors_mpi_test.cpp has
+// what is refused.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -21,7 +21,7 @@
 namespace mq::test {
 namespace {
 
-// Within the bound of each vector by itself: a long vector of large elements takes nothing from a short one.
+// Each vector has its own bound: a long vector of large elements takes nothing from a short one.
 TEST_F(Group, every_codec_sums_each_vector_within_its_own_bound_and_all_ranks_get_the_same_bits) {
   const auto check = [&]<class T>(T) {
     for (const kernels::Codec& codec : kernels::codecs()) {
@@ -96,7 +96,7 @@ TEST_F(Group, every_plan_gives_all_ranks_the_same_bits_in_place_as_well) {
 }
 
 // What all calls delivered and what waits is what was given, for each vector. The last call is a single one:
-// the keys are those of MPIQ_Allreduce.
+// MPIQ_Allreduce knows the same keys.
 TEST_F(Group, residuals_belong_to_their_vectors_and_nothing_is_lost) {
   if (size == 1) GTEST_SKIP() << "nothing is compressed";
   for (const char* const method :

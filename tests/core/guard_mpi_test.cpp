@@ -83,7 +83,7 @@ TEST_F(GuardJudgement, a_sum_that_only_one_order_of_additions_overflows_breaks_n
   EXPECT_EQ(judge_sum_of(x, infinite, kPromised).given_up, size == 1);
 }
 
-// A residual has the unit of the vectors, so that of a mean is divided, too.
+// A residual has the unit of the vectors, so the residual of a mean is divided, too.
 TEST_F(GuardJudgement, what_is_delivered_for_a_mean_is_the_mean_of_the_inputs_and_residuals) {
   Residuals residuals;
   const Result<Residuals::Entry*> entry =

@@ -1,7 +1,7 @@
 // The plan for nodes of several ranks under real MPI: which nodes the library sees, or is told of by
-// MPIQ_NODE_RANKS, and what the plan then sends. MQ_EXPECT_NODE_RANKS is the ranks a node that the launch
-// should come to, if not those of MPIQ_NODE_RANKS where it divides the ranks. All codecs, requests and
-// residuals on such nodes: the tests of those, launched with MPIQ_NODE_RANKS.
+// MPIQ_NODE_RANKS, and what the plan then sends. The launch should come to MQ_EXPECT_NODE_RANKS ranks a node.
+// If the variable is not set, it should come to MPIQ_NODE_RANKS where that divides the number of ranks. All
+// codecs, requests and residuals on such nodes: the tests of those, launched with MPIQ_NODE_RANKS.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

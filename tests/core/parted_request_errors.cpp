@@ -23,7 +23,7 @@ constexpr std::array kRequestForms{Form::once, Form::persistent};
 class PartedRequestErrors : public PartedRequests {
  protected:
   bool is_odd() const { return rank == size - 1; }
-  // The odd rank makes the call of `odd`, the others that of `c`.
+  // The odd rank makes the call of `odd`, the others make the call of `c`.
   void expect_refused(PartedCase c, PartedCase odd, Form form, MPI_Info info, const std::string& of_odd,
                       const std::string& of_others) const {
     expect_error_everywhere(run(is_odd() ? odd : c, form, comm, info), is_odd() ? of_odd : of_others);
@@ -50,7 +50,7 @@ TEST_F(PartedRequestErrors, calls_that_no_codec_serves_are_mpi_s_own) {
       for (const MPI_Comm on : {comm, MPI_COMM_SELF})
         for (const bool in_place : {false, true}) {
           if (adds(function) && !kind.is_added) continue;
-          if (on == MPI_COMM_SELF && size > 1) continue;  // the fixture's parts are those of `comm`
+          if (on == MPI_COMM_SELF && size > 1) continue;  // the fixture cuts parts for `comm`
           // Short, because of an error of MPICH 4.0.2: see parted_requests.cpp.
           PartedCase blocking = case_of(function, 100, in_place, kind.each);
           blocking.type = kind.type;

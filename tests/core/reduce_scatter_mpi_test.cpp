@@ -216,7 +216,7 @@ TEST_F(ReduceScatter, a_rule_for_one_collective_does_not_reach_the_other) {
   EXPECT_EQ(compressed("allreduce 0-: int8"), (Pair{0, 1}));
   EXPECT_EQ(compressed("reduce_scatter 0-: int8"), (Pair{1, 0}));
   EXPECT_EQ(compressed("reduce_scatter 0-: int8; 0-: bf16"), (Pair{1, 1}));
-  EXPECT_EQ(compressed("reduce_scatter 1G-: int8"), (Pair{0, 0})) << "bytes are those of the whole vector";
+  EXPECT_EQ(compressed("reduce_scatter 1G-: int8"), (Pair{0, 0})) << "the whole vector's bytes count";
   ASSERT_EQ(MPIQ_Comm_set_policy(comm, ""), MPI_SUCCESS);
 }
 

@@ -112,7 +112,7 @@ TEST_F(Refused, a_method_of_the_call_is_an_error_on_all_ranks_also_if_one_rank_n
   MPI_Comm on = bereft("");
   const Info method{{"mpiq_method", "onebit"}}, exact{{"mpiq_method", "mpi"}};
   expect_error_everywhere(sum(on, method), "no communicator left");
-  EXPECT_EQ(heard, 1) << "that of the call itself";
+  EXPECT_EQ(heard, 1) << "the error of the call itself";
   expect_error_everywhere(sum(on, rank == 0 ? static_cast<MPI_Info>(method) : MPI_INFO_NULL),
                           "no communicator left");
   expect_error_everywhere(

@@ -1,5 +1,5 @@
-// Launches of several segments that become one (mpi_quant/device/batch.hpp): the bits are those of a launch
-// for each, for every device row. In the emulator, or on a GPU.
+// Launches of several segments that become one (mpi_quant/device/batch.hpp): a launch for each gives the same
+// bits, for every device row. In the emulator, or on a GPU.
 
 #include "mpi_quant/device/batch.hpp"
 

@@ -1,6 +1,6 @@
-// Memory rules on a GPU, kernels and launches, against those of the host: every function of every rule, the
-// sums that rules decide by, and chunks of every codec with a device row under every rule. They run in the
-// emulator: no GPU is needed.
+// Memory rules on a GPU, kernels and launches, against the rules on the host: every function of every rule,
+// the sums that rules decide by, and chunks of every codec with a device row under every rule. They run in
+// the emulator: no GPU is needed.
 
 #include <gtest/gtest.h>
 

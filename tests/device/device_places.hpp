@@ -13,7 +13,7 @@
 
 namespace mq::test {
 
-// Host memory, or that of a GPU, which may be managed.
+// Host memory, or the memory of a GPU, which may be managed.
 struct Place {
   int gpu = -1;
   bool managed = false;

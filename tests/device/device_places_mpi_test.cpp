@@ -1,6 +1,6 @@
 // Where the vectors of a call may be beside plain memory of one GPU: managed memory, two GPUs, an address
-// that is another memory by the next start, a GPU that was reset. The bits are those of the host, and the
-// program's current context stays what it is.
+// that is another memory by the next start, a GPU that was reset. The bits are the same as on the host, and
+// the program's current context stays what it is.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

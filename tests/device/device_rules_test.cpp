@@ -1,6 +1,6 @@
 // The executor with memory rules and vectors on GPUs: the bits of an all-host run for every codec, plan and
 // rule, whatever memory each rank's vectors are in, and nothing is staged. The kernels are the host's
-// functions (tests/kernels/host_kernels.hpp); device_memory_test.cpp runs those of a GPU.
+// functions (tests/kernels/host_kernels.hpp); device_memory_test.cpp runs the kernels of a GPU.
 
 #include <gtest/gtest.h>
 

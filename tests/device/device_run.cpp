@@ -30,7 +30,7 @@ void expect_all_same(std::span<const DeviceScene> ways, std::size_t n, const std
   auto e = inputs<Compute<T>>(scene.ranks, n, Input::laplace);
   const auto sums = e[0];
   for (auto& arrays :
-       e) {  // those of the rule, one after the other; the second of estimates is the same on all ranks
+       e) {  // of the rule, one after the other; the second array of estimates is the same on all ranks
     const auto residual = arrays;
     for (int a = 1; a < scene.memory->arrays; ++a) {
       const auto& more = a == 1 && scene.memory->keeps_estimates ? sums : residual;

@@ -1,6 +1,6 @@
 // Encodes in many streams of one GPU at the same time: thread blocks of different encodes then wait for each
-// other's links in turns, and the bits must be those of the host every time. With any driver: the tests' own,
-// and a machine's (scripts/gpu_check), where there are 10,000 encodes of each codec.
+// other's links in turns, and the bits must be the same as on the host every time. With any driver: the
+// tests' own, and a machine's (scripts/gpu_check), where there are 10,000 encodes of each codec.
 
 #include <gtest/gtest.h>
 #include <sys/uio.h>
@@ -134,7 +134,7 @@ TEST_F(DeviceStreams, sparse_encodes_side_by_side_have_the_bits_of_the_host) {
 }
 
 // MPI libraries read messages of another process by process_vm_readv, or have the network card read them.
-// Both need pages that the kernel knows: those of the driver's pinned memory must be such.
+// Both need pages that the kernel knows. The driver's pinned memory must have such pages.
 TEST_F(DeviceStreams, the_kernel_can_read_pinned_memory_for_other_processes) {
   void* pinned = nullptr;
   constexpr std::size_t kBytes = std::size_t{1} << 20;

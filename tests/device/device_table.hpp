@@ -33,7 +33,7 @@ struct Device {
   int calls = 0;                                                     // that may fail
   int fail_at = -1;                                                  // the call with this number fails,
   bool stays_bad = false;                                            // and all after it
-  int launches = 0, runs = 0, copies = 0, records = 0, queries = 0;  // runs: those of the launches
+  int launches = 0, runs = 0, copies = 0, records = 0, queries = 0;  // runs: in the launches
   int allocations = 0, events = 0, waits = 0;
   int holds = 0;  // how often its context was entered by hold() and what came after it
   bool kernels = true, captures = false;

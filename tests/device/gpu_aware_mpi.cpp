@@ -71,7 +71,7 @@ int MPIX_GPU_query_support(int, int* is_supported) {
   return MPI_SUCCESS;
 }
 
-int MPIX_Query_cuda_support() { std::abort(); }  // that of MPICH 3.4
+int MPIX_Query_cuda_support() { std::abort(); }  // as in MPICH 3.4
 #endif
 
 int PMPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,

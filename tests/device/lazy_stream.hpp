@@ -1,6 +1,6 @@
 // A stream of a GPU of the tests. Its operations run as late as they may: when somebody waits for one, or has
 // asked for it a few times. So it shows what was not waited for. An operation runs after the ones before it
-// in its stream, and after those of other streams that it was given.
+// in its stream, and after the operations of other streams that it was given.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Means in the executor: for every codec, plan and memory rule the mean is the sum divided by the number of
-// ranks, bit for bit, and residuals are those of the sum. Half types are divided before they are rounded.
+// ranks, bit for bit, and residuals are the same as for the sum. Half types are divided before they are
+// rounded.
 
 #include <gtest/gtest.h>
 

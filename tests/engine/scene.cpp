@@ -152,7 +152,7 @@ void expect_sound(const Outcome<T>& got, const std::string& where) {
   ASSERT_EQ(got.leaked, 0u) << where << "requests or messages left";
 }
 
-// Where the numbers of a vector are in the type of residuals; `made` keeps those of half types.
+// The numbers of a vector in the type of residuals. `made` keeps the numbers made of half types.
 template <class T>
 const Compute<T>* computed(const std::vector<T>& x, std::deque<std::vector<Compute<T>>>& made) {
   if constexpr (std::is_same_v<T, Compute<T>>) {

@@ -1,5 +1,5 @@
-// Decodes that follow each other are one pass (mpi_quant/engine/execute.hpp): the bits are those of one step
-// after the other, and the pass is taken where it can be.
+// Decodes that follow each other are one pass (mpi_quant/engine/execute.hpp): one step after the other gives
+// the same bits, and the pass is taken where it can be.
 
 #include <gtest/gtest.h>
 
@@ -88,8 +88,8 @@ TEST(Sums, one_pass_gives_the_bits_of_one_step_after_the_other) {
   expect_same_bits<F16>();
 }
 
-// Each rank of `allgather` decodes its own frame and those of the others. Ranks take turns, so those of all
-// others are there when the last rank looks, and those of the first come later.
+// Each rank of `allgather` decodes its own frame and the others' frames. Ranks take turns, so all frames are
+// there when the last rank looks, but not yet when the first looks.
 TEST(Sums, frames_that_are_there_are_decoded_together) {
   const Codec with = counting();
   Scene scene{&with, find_plan("allgather"), 4};

@@ -1,5 +1,4 @@
-// The bytes that methods send are those of their formats: of one encode, and of a whole allreduce. Within 1
-// %.
+// Methods send as many bytes as their formats say, within 1 %: in one encode, and in a whole allreduce.
 
 #include <gtest/gtest.h>
 

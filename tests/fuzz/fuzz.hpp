@@ -2,8 +2,8 @@
 // hold, and files that exist in memory only.
 //
 // A target is a file with one function, LLVMFuzzerTestOneInput, which libFuzzer calls with many inputs and
-// seeds_main.cpp with those of tests/fuzz/seeds. It keeps nothing from one call to the next that could change
-// what the next does.
+// seeds_main.cpp with the inputs in tests/fuzz/seeds. It keeps nothing from one call to the next that could
+// change what the next does.
 #pragma once
 
 #include <sys/mman.h>

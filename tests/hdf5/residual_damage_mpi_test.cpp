@@ -62,7 +62,7 @@ TEST_F(ResidualFile, a_flipped_byte_anywhere_is_an_error_or_has_no_effect) {
     ++tried;
     refused += !restored;
   }
-  // At least those of the values, and of what describes them.
+  // At least damage to the values, and to what describes them.
   EXPECT_GT(refused, size == 1 ? 200u : 0u) << "of " << tried;
 }
 

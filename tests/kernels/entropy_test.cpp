@@ -1,6 +1,5 @@
-// code=entropy: the tables and the packed streams by themselves, and the codecs that have the parameter: the
-// same values as without it, never more bytes than are said, and fewer where the codes are not equally
-// likely.
+// code=entropy: the tables and the packed streams alone, and the codecs that have the parameter: the same
+// values as without it, never more bytes than are said, and fewer where the codes are not equally likely.
 
 #include <gtest/gtest.h>
 
@@ -224,7 +223,7 @@ TEST(Entropy, changes_no_value_and_no_residual_and_keeps_the_bound) {
   });
 }
 
-// A packed wire, pinned like those of golden_test, whose elements are uniform and hardly shrink.
+// A packed wire, pinned as in golden_test. The elements there are uniform and hardly shrink; these do.
 TEST(Entropy, packed_wire_is_the_same_on_every_machine) {
   std::vector<float> x(5000);
   std::uint64_t state = 1;

@@ -1,5 +1,5 @@
-// fft: the transform is that of the definition, the coefficients sent are those of most energy, and the error
-// is what theory says of them.
+// fft: the transform follows the definition, the coefficients with most energy are sent, and the error is
+// what theory says.
 
 #include <gtest/gtest.h>
 

@@ -39,7 +39,7 @@ struct Convert {
   int divisor;
 };
 
-// The sums of each part of a vector: `sum` gives those of a part.
+// The sums of each part of a vector: `sum` gives the sums of one part.
 template <class Sum>
 void sum_parts(const kernels::memory_rows::Sums& a, const Sum& sum) {
   constexpr std::size_t kPart = kernels::memory_sums::kPart;

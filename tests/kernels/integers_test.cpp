@@ -1,5 +1,5 @@
-// Blockwise integers (int8, int4, qsgd) and their random numbers: the wire is that of the documentation, and
-// the error is that of theory and of an independent simulation.
+// Blockwise integers (int8, int4, qsgd) and their random numbers: the wire is as documented, and the error is
+// what theory and an independent simulation say.
 
 #include <gtest/gtest.h>
 

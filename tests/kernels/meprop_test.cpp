@@ -1,4 +1,4 @@
-// meProp: whole lines are sent, those of the greatest norms, exactly.
+// meProp: the lines with the greatest norms are sent whole and exact.
 
 #include <gtest/gtest.h>
 

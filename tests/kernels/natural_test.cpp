@@ -1,4 +1,5 @@
-// Natural compression: powers of two stay, all else goes to a neighbour, and the error is that of the paper.
+// Natural compression: powers of two stay, all else goes to a neighbour, and the error is what the paper
+// says.
 
 #include <gtest/gtest.h>
 

@@ -222,7 +222,7 @@ inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Param
 }
 
 // The preset parameters, and the extremes or words of each parameter; rows and ld mean nothing one at a time.
-// Those of a codec with long blocks with shorter ones, lest the tests take minutes.
+// A codec with long blocks gets shorter ones, so that the tests do not take minutes.
 inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
   const kernels::Params preset = kernels::preset_params(codec);
   std::vector<kernels::Params> sets{preset};

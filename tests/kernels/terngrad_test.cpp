@@ -1,5 +1,5 @@
-// terngrad: its wire is that of the documentation, its error that of the paper, and a block with NaN or Inf
-// loses nothing that a residual can keep.
+// terngrad: its wire is as documented, its error is what the paper says, and a block with NaN or Inf loses
+// nothing that a residual can keep.
 
 #include <gtest/gtest.h>
 

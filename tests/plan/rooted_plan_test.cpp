@@ -231,7 +231,7 @@ TEST(RootedPlan, the_proof_rejects_a_reduction_that_lacks_a_step) {
 }
 
 // A network of 10 Gbit/s with TCP, one of 100 Gbit/s with RDMA. The model has no port that receives, so it
-// cannot compare reductions, whose messages are those of a broadcast backwards.
+// cannot compare reductions, which send the messages of a broadcast backwards.
 TEST(RootedPlan, the_chosen_plan_is_no_slow_one_by_the_model_of_time) {
   Prices slow, fast;
   slow[Term::latency] = 2e-5, slow[Term::overhead] = 3e-6, slow[Term::byte] = 8e-10, slow[Term::copy] = 1e-10;

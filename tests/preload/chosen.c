@@ -7,7 +7,7 @@
 enum { kCommand = 0x4D51 };
 static float wanted[kN];
 
-/* n elements that should be those of the other vector. */
+/* n elements, compared with the exact ones. */
 static void expect_near(const float* got, const float* exact, int n, const char* what) {
   double error = 0, energy = 0;
   int i;

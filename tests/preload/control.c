@@ -215,7 +215,7 @@ static void small(void) {
   expect(!compresses(MPI_COMM_WORLD, 16384), "64 KiB, which no rule names, are compressed");
 }
 
-/* No policy but that of the info. */
+/* The info has the only policy. */
 static void infos(void) {
   MPI_Comm with, differs, bad;
   MPI_Info info;

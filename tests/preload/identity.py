@@ -3,8 +3,8 @@
 each sequence through one buffer of an unmodified program under the preload library, by turns without feedback, with a key that
 the program states, and by address; writes the relative error of the sum of the results as a table (CSV), and exits 1 where
 
-    one tensor a buffer    the error by address is more than 1.2 times that of the stated key
-    different data         the error by address is more than 1.05 times that without feedback
+    one tensor a buffer    the error by address is more than 1.2 times the error with the stated key
+    different data         the error by address is more than 1.05 times the error without feedback
 
     tests/preload/identity.py [--build DIR] [--mpiexec CMD] [--mnist DIR] [--methods M,...] [--only NAME,...] [-o FILE]
 

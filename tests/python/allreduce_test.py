@@ -225,7 +225,7 @@ class Errors(OnAllRanks):
 
     @compresses
     def test_a_request_that_failed_stays_failed(self):
-        """Its array has no meaning. The text is that of its own error, whatever failed since then."""
+        """Its array has no meaning. It keeps the text of its own error, whatever failed since then."""
         starts = {"iallreduce": mq.iallreduce, "iallreduce_group": lambda x, **words: mq.iallreduce_group([x], **words),
                   "ireduce_scatter": mq.ireduce_scatter, "iallgather": mq.iallgather, "ibcast": mq.ibcast, "ireduce": mq.ireduce}
         x = vector(WORLD.size * (1000 + (WORLD.rank == 0)))

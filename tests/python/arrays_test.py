@@ -1,5 +1,5 @@
-"""Which arrays the Python package takes, and what it says of others; and whether its structs are those of mpi_quant.h. Needs no MPI:
-arrays of other libraries are stood in for."""
+"""Which arrays the Python package takes, and what it says of others; and whether its structs are the same as in mpi_quant.h. Needs no MPI: arrays of
+other libraries are stood in for."""
 import ctypes
 import dataclasses
 import os

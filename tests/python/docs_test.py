@@ -30,7 +30,7 @@ class Page(OnAllRanks):
                 continue
             first = page.count("\n", 0, block.start(1))
             try:
-                exec(compile("\n" * first + block[1], "docs/python.md", "exec"), names)  # line numbers are those of the page
+                exec(compile("\n" * first + block[1], "docs/python.md", "exec"), names)  # with the page's line numbers
             except NotImplementedError as lacking_in_torch:
                 print(f"left out: a block of the page: {lacking_in_torch}")
                 continue

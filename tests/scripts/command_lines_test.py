@@ -51,7 +51,7 @@ class EveryCommand(unittest.TestCase):
             self.assertGreater(len(done.stdout), 40, path)
 
     def test_help_of_scripts_has_short_lines(self):
-        """So that it can be read in a window beside another one. Those of the programs: below."""
+        """So that it can be read in a window beside another one. The help of the programs: below."""
         with unittest.mock.patch.dict(os.environ, COLUMNS="100"):
             for path in scripts():
                 text = scripts_common.call(path, "--help").stdout

@@ -185,7 +185,7 @@ def unknown_names(pages):
 # Figures
 
 def figures(pages):
-    """The errors and bytes of the methods page are those of quality.csv; accuracies are those of the generated tables."""
+    """The errors and bytes of the methods page are in quality.csv; accuracies are in the generated tables."""
     with open(os.path.join(ROOT, "results/reference/quality.csv"), encoding="utf-8", newline="") as file:
         quality = {row["method"]: row for row in csv.DictReader(file) if row["data"] == "normal"}
     wrong = []

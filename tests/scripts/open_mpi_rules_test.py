@@ -20,7 +20,7 @@ del sys.argv[1:3]
 # The rules are for three ranks, 256 KiB to 1 MiB.
 WITHIN, BELOW, ABOVE = 256 * KIB, 64 * KIB, MIB + 4 * KIB
 RANKS = 4
-# None of them is what Open MPI takes by itself for the sizes above.
+# Open MPI's own choice for the sizes above is another one.
 ALGORITHM = "basic_linear"
 
 

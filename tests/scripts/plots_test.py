@@ -1,4 +1,4 @@
-"""Tests of every plot: the numbers behind figures are those of the file, and what cannot be drawn fails with a message.
+"""Tests of every plot: figures draw the numbers of the file, and what cannot be drawn fails with a message.
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_test.py
 """
@@ -53,7 +53,7 @@ def rows_over(values, column, methods=(("mpi", 1e-3), ("onebit", 2.5e-4)), **cha
 
 
 def linear(alpha=1e-5, beta=1e-9, gamma=1e-10, sizes=(64 * KIB, MIB, 16 * MIB, 64 * MIB)):
-    """Rows whose time grows with the size, as that of a latency and a link does. onebit sends a quarter and has a codec."""
+    """Rows with the times of a latency and a link. onebit sends a quarter and has a codec."""
     out = []
     for size in sizes:
         dense, ours = alpha + beta * size, alpha + (beta / 4 + gamma) * size

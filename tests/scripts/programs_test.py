@@ -28,7 +28,7 @@ def last_loss(output):
 
 
 class Training(unittest.TestCase):
-    """sgd.c fails by itself if its ranks come to differ."""
+    """sgd.c fails if its ranks come to differ."""
 
     def test_without_a_policy_every_bit_of_the_loss_is_the_same(self):
         for ranks in (2, 3):
@@ -46,7 +46,7 @@ class Training(unittest.TestCase):
 
 @needs(f"libhdf5-{'openmpi' if 'openmpi' in MPIEXEC else 'mpich'}-dev", HDF5, "files written by all ranks under the preload library")
 class Files(unittest.TestCase):
-    """hdf5_parallel.c fails by itself if it reads something else than it wrote, or if its one sum is not as it says."""
+    """hdf5_parallel.c fails if it reads something else than it wrote, or if its one sum is not as it says."""
 
     def compare(self, **environment):
         with tempfile.TemporaryDirectory() as folder:

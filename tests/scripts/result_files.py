@@ -118,7 +118,7 @@ def rescale(path, factor):
 
 
 def rekey(path):
-    """Other keys, as those of another launch are."""
+    """Gives the rows other keys, as another launch would."""
     with h5py.File(path, "a") as file:
         table = file["points"][...]
         for name in ("key", "base_key"):

@@ -33,7 +33,7 @@ def committed(pattern):
 
 def call(*command, env=None, stdin=None, cwd=None):
     """Runs a program to its end. A Python script of scripts/ or slurm/ runs in a copy of this process, which has imported what the script
-    imports: that takes most of the time of a script. stdin: a file descriptor; that of this process if it is not given."""
+    imports: that takes most of the time of a script. stdin: a file descriptor; this process's own if it is not given."""
     environment = {**os.environ, **(env or {})}
     if not is_python_script(command[0]):
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, stdin=stdin, cwd=cwd)

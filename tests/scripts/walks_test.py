@@ -197,7 +197,7 @@ def column(copy, cxx, mpicc, _gtest):
         fail(f"the program and the scripts have different columns: {names}")
     with open(os.path.join(copy, "results", "README.md"), encoding="utf-8") as page:
         if known[len(names):] not in page.read():
-            fail("the table of results/README.md is not that of bench/columns.def")
+            fail("the table of results/README.md differs from bench/columns.def")
 
 
 def plot(copy, _cxx, _mpicc, _gtest):

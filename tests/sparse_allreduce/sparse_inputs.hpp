@@ -16,7 +16,7 @@ enum class Spread : std::uint8_t {
   uniform,
   power_law,   // small indices are likely, on all ranks
   clustered,   // runs of neighbours
-  correlated,  // half of the indices are those of all ranks
+  correlated,  // all ranks have half of the indices in common
   disjoint,    // no index is on two ranks
   identical,   // every rank has the same
 };

@@ -1,5 +1,5 @@
 # cmake -D SOURCE=... -D WORK=... -D CXX=... -D GTEST=... -D OBJECTS=... -D TESTS=... -P add_codec_test.cmake
-# OBJECTS: those of mq_kernels and of the inputs of tests. TESTS: those of the four tests below.
+# OBJECTS: the objects of mq_kernels and of the inputs of tests. TESTS: the objects of the four tests below.
 cmake_minimum_required(VERSION 3.25)
 # Does what CONTRIBUTING.md says under "Add a codec" and "Add a memory rule", in a copy of the tree: the
 # codecs and rules of the page must compile as printed, appear in the table, and pass the tests that every

@@ -178,8 +178,8 @@ run(${other_mpiexec} -n 2 ${home}/linked)
 set(language c)
 compile(${OTHER_MPICC} ${WORK}/calls.c calls mpi_quant_pmpi mpi_quant-${FAMILY})
 run(${other_mpiexec} -n 2 ${lossy} ${home}/calls lossy)
-# The wrong library: an error at the first call; without mpiexec, because that of Open MPI 4 loses more of
-# what ranks say that end at once. A package without the right one: an error of find_package.
+# The wrong library: an error at the first call; without mpiexec, because Open MPI 4's loses more of what
+# ranks say that end at once. A package without the right one: an error of find_package.
 compile(${OTHER_MPICC} ${consumer}/consumer.c linked mpi_quant-${FAMILY})
 set(expected "libmpi_quant_${FAMILY} does not fit the MPI of this program, .*: link libmpi_quant_${other_family}")
 run(${home}/linked)

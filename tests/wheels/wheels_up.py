@@ -1,7 +1,7 @@
 """Installs the MPI libraries of versions.txt in virtual environments, and builds the library with the core for the standard ABI.
 
 wheels_up.py WORK CMAKE GENERATOR [LIBRARIES]: WORK gets a folder for each environment, and libraries.txt: the folder of the built libraries.
-That is LIBRARIES, or that of a build in WORK with mpicc_abi of MPICH's wheel. 77 and one line if the wheels cannot be had.
+That is LIBRARIES, or the folder of a build in WORK with mpicc_abi of MPICH's wheel. 77 and one line if the wheels cannot be had.
 """
 import os
 import shutil

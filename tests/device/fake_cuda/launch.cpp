@@ -197,7 +197,7 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
   if (shared_bytes > static_cast<unsigned>(kernel->shared_bytes) || !read_args(extra, args))
     return kInvalidValue;
   if (!std::exchange(kernel->is_loaded, true)) ++state().calls["lazy load"];
-  // A real driver compares the size of the buffer with that of the kernel's parameters.
+  // A real driver compares the size of the buffer with the size of the kernel's parameters.
   const std::uint32_t bytes = simt::args_bytes(kernel->name.c_str()), most = kernels::most_runs(bytes);
   if (args.size() != std::size_t{bytes} * most || grid_y > most) return kInvalidValue;
   args.resize(std::size_t{bytes} * grid_y);

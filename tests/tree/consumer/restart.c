@@ -1,7 +1,8 @@
-/* Saves residuals, forgets them and restores them; the next sum must be that of a run without interruption.
+/* Saves residuals, forgets them and restores them; the next sum must be the same as in a run without
+ * interruption.
  * restart FILE              with libmpi_quant
- * restart FILE intercepted  with libmpi_quant_pmpi, linked or preloaded: MPI_Allreduce and MPIQ_ functions,
- * those of libmpi_quant_hdf5 included, must work on one and the same state */
+ * restart FILE intercepted  with libmpi_quant_pmpi, linked or preloaded: MPI_Allreduce and all MPIQ_
+ * functions, also of libmpi_quant_hdf5, must work on one and the same state */
 #include <mpi_quant.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""See __init__.py. The numbers are those of MPICH's binary interface, which all its versions share, and of the standard ABI."""
+"""See __init__.py. The numbers come from MPICH's binary interface, which all its versions share, and from the standard ABI."""
 import atexit
 import ctypes
 import os
