@@ -91,7 +91,7 @@ struct ClassAdvice {
   double exact_s = 0;
   std::vector<MethodAdvice> methods;  // empty if there are no samples
   // Whether the part that one call leaves out can be added to the next call. It cannot for counts, because a
-  // program uses each count by itself, nor for what is gathered or broadcast, because nobody adds that up.
+  // program uses each count alone, nor for what is gathered or broadcast, because nobody adds that up.
   bool bears_feedback() const { return adds(collective) && !mostly_whole(values); }
 };
 

@@ -36,7 +36,7 @@ std::string error_text(const std::optional<double>& error) {
   return std::isinf(*error) ? "overflows" : percent(*error);
 }
 
-// What MPI does by itself: a call that does not add is no sum.
+// What MPI does without the library: a call that does not add is no sum.
 std::string_view exact_words(Collective collective) { return adds(collective) ? "exact sum" : "exact call"; }
 
 std::string heading(const ClassAdvice& c) {
@@ -136,7 +136,7 @@ std::string model_text(const Evidence& evidence, std::span<const ClassAdvice> cl
                      short_number(1e6 * link.overhead_s) + " us at each end of a message + ";
   text += link.beta_s > 0 ? "bytes / " + short_number(1e-9 / link.beta_s) + " GB/s" : "nothing for bytes";
   text += ", which misses its own measurements by " + percent(link.residual) + " (root mean square);\n" +
-          "codec and memory times are those of the samples.\n";
+          "codec and memory times come from the samples.\n";
   if (evidence.validations.empty())
     return text + "No compressed call was run to check them: try the policy before you believe them.\n";
   text += "Checked by calls at the end of the run (a ratio beyond " + short_number(kMostMiss) +
@@ -159,7 +159,7 @@ std::string busy_text(const Evidence& evidence) {
   return "This machine was busy: " +
          joined(
              signs, [](const std::string& s) { return s; }, ", ") +
-         ".\nTimes and predictions are those of a busy machine: ask again on a quiet one.\n";
+         ".\nTimes and predictions come from a busy machine: ask again on a quiet one.\n";
 }
 
 double limit_of(const Evidence& evidence) { return evidence.error > 0 ? evidence.error : kCareful; }

@@ -139,7 +139,7 @@ struct ClassSums {
 
 // The estimated relative L2 error of a sum over this many ranks, without feedback. Rounding errors of
 // different ranks, and of the two stages, are assumed to be uncorrelated. What is encoded in the second stage
-// is a sum of decoded values: its energy is that of the exact result times decoded2 / norm2 of the
+// is a sum of decoded values: its energy is the energy of the exact result times decoded2 / norm2 of the
 // contributions. Empty if the error is not known; infinite if a finite value came out as Inf. One rank: of
 // what is gathered or broadcast, which is no sum.
 std::optional<double> estimated_error(const MethodSums& sums, int ranks, const Losses& losses);

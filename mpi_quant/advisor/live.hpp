@@ -40,7 +40,7 @@ struct Field {
   // At rank 0: of each candidate, on the class with the most time of each collective.
   std::vector<Validation> validations;
 };
-// Collective over MPI_COMM_WORLD, called before MPI is finalized. evidence: on rank 0 that of all ranks,
+// Collective over MPI_COMM_WORLD, called before MPI is finalized. evidence: on rank 0 what all ranks know,
 // without a link; ignored on other ranks. An error is one of MPI.
 Result<Field> measure_field(const Evidence& evidence);
 

@@ -51,7 +51,7 @@ class NoSignals {
 
 struct Processors {
   cpu_set_t set;
-  // Those of a thread; none if there are more than a cpu_set_t can say.
+  // The processors of a thread; none if there are more than a cpu_set_t can say.
   explicit Processors(pid_t thread) {
     CPU_ZERO(&set);
     if (sched_getaffinity(thread, sizeof set, &set) != 0) CPU_ZERO(&set);
@@ -59,7 +59,7 @@ struct Processors {
   int count() const { return CPU_COUNT(&set); }
 };
 
-// Those of the program's first thread when the library was loaded.
+// The processors of the program's first thread when the library was loaded.
 const Processors at_load{getpid()};
 
 // Adds the places of a loaded OpenMP runtime. With OMP_PROC_BIND it binds the first thread before the library

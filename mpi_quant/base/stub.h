@@ -60,7 +60,8 @@ typedef struct mpiq_core {
                    mpiq_slot comm);
   /* A collective of the program, with its arguments in their order. */
   int (*collective)(enum mpiq_collective what, const mpiq_slot* arguments);
-  /* Counts a call of this form of a collective. arguments: at least those of the blocking function. */
+  /* Counts a call of this form of a collective. arguments: at least the arguments of the blocking
+   * function. */
   void (*counted)(enum mpiq_counted form, enum mpiq_collective what, const mpiq_slot* arguments);
   /* MPI_Pcontrol. command is null unless level is MPIQ_PCONTROL. Returns MPI_SUCCESS or an error code. */
   int (*pcontrol)(int level, const char* command);

@@ -11,13 +11,13 @@
 namespace mq {
 namespace {
 
-// Those of env.hpp.
+// The variables of env.hpp.
 constexpr std::array<std::string_view, 19> kVariables{
     "MPIQ_POLICY",     "MPIQ_POLICY_FILE", "MPIQ_MODE",          "MPIQ_REPORT",    "MPIQ_ADVISE_ERROR",
     "MPIQ_RESIDUALS",  "MPIQ_ISA",         "MPIQ_THREADS",       "MPIQ_SEED",      "MPIQ_WATCHDOG",
     "MPIQ_CUDA",       "MPIQ_CUDA_SYNC",   "MPIQ_CUDA_WIRE",     "MPIQ_CUDA_TIME", "MPIQ_CUDA_SEGMENTS",
     "MPIQ_NODE_RANKS", "MPIQ_KNOWLEDGE",   "MPIQ_KNOWLEDGE_OUT", "MPIQ_WAIT"};
-// Those of the project's programs, which are like none of the above by accident only.
+// Variables of the project's programs. They resemble some of the above, but are no mistakes.
 constexpr std::array<std::string_view, 3> kOthers{"MPIQ_RUN", "MPIQ_SITE", "MPIQ_JOBS"};
 
 }  // namespace

@@ -189,8 +189,8 @@ void load_image(Device& d) {
   const char* function = nullptr;
   CuModule module = nullptr;
   CuResult result = load(driver(), image(), module, log, function);
-  // An older driver than that of the compiler, or a GPU without binaries. Compiling takes seconds; drivers
-  // keep the outcome.
+  // The driver is older than the compiler, or there are no binaries for the GPU. Compiling takes seconds;
+  // drivers keep the outcome.
   if (result != kSuccess && result != kOutOfMemory) result = load(driver(), ptx(), module, log, function);
   d.may_load_later = result == kOutOfMemory;
   if (result == kSuccess) {

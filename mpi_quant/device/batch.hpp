@@ -1,4 +1,4 @@
-// The launches of several segments into one stream, collected, so that those of the same kernel become one
+// The launches of several segments into one stream, collected, so that launches of the same kernel become one
 // launch. A driver takes microseconds for each launch, and the kernel of one short segment does not fill a
 // GPU.
 #pragma once
@@ -19,7 +19,7 @@ class LaunchBatch {
   // Has room for what kMostSegments segments launch at once. May throw std::bad_alloc.
   void prepare(const DeviceApi& api, DeviceStream* stream);
   // What is added from now on is for another segment. The operations of a segment run in the order in which
-  // they are added, those of different segments in any order.
+  // they are added. Operations of different segments run in any order.
   void begin_segment();
   kernels::Launcher launcher() { return {this, &LaunchBatch::add_launch}; }
   void copy(void* to, const void* from, std::size_t bytes);

@@ -5,8 +5,8 @@
 //   staged  A vector is on a device that cannot run the codec or lacks the memory. The vectors are copied to
 //           host memory, and the codec runs on the processor.
 //
-// Each rank decides this by itself, because the messages are the same. Errors become the call's local error,
-// or the failure of its run.
+// Each rank decides this alone, because the messages are the same. Errors become the call's local error, or
+// the failure of its run.
 #pragma once
 
 #include <cstddef>

@@ -80,7 +80,7 @@ class DeviceGroup {
   // most: launches that may be under way at once. May throw std::bad_alloc.
   void prepare(const DeviceReduction& device, DeviceStream* stream, std::size_t most);
   LaunchBatch& batch() { return batch_; }
-  // The next launches are those of this pipeline.
+  // The next launches belong to this pipeline.
   void begin(DeviceSteps& steps);
   // Launches what the pipelines have begun, and tells them. False if that failed.
   bool launch();
@@ -132,10 +132,10 @@ class DeviceSteps final : public Steps {
   }
   const std::byte* received(const Step& step) const override { return result_of(step).received.data(); }
 
-  // Events around the launches of the pipeline's last step, which stand for those of the whole group.
+  // Events around the launches of the pipeline's last step. The whole group takes them for its own.
   DeviceEvent* end_of_last() const { return end_of(*launched_.back().step); }
   DeviceEvent* beginning_of_last() const { return beginning_of(*launched_.back().step); }
-  // The last step was launched between these events together with those of other pipelines, `steps` in all,
+  // The last step was launched between these events together with steps of other pipelines, `steps` in all,
   // with this number in its group; or it could not be launched, and nothing of the stream runs any more.
   void was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end, std::size_t number,
                     std::size_t steps);

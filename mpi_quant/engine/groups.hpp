@@ -1,5 +1,5 @@
 // Which codec steps of segments in flight begin together, so that one launch of a device serves all of them:
-// those of a group of neighbouring pipelines. See Backend::together.
+// the steps of a group of neighbouring pipelines. See Backend::together.
 #pragma once
 
 #include <algorithm>

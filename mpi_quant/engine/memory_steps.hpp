@@ -1,8 +1,8 @@
 // Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a
 // GPU. A chunk is walked in tiles of whole blocks: the rule forms what is encoded, the codec encodes the
 // tile, and the rule updates its arrays, all while the tile is in the cache. So each array is read and
-// written once. A vector that is cut at whole blocks encodes to the same bytes, so the wire is that of the
-// codec alone.
+// written once. A vector that is cut at whole blocks encodes to the same bytes, so the codec alone would
+// write the same wire.
 //
 // Of the encodes of a call, those with StepFeedback::carry are a rank's own (with or without what others gave
 // it; a rule that encodes_own gets only its own elements). Losses of sums (StepFeedback::deposit) go to the
@@ -70,7 +70,7 @@ Messages messages_of(std::span<const std::byte> payload);
 // squares of the vector.
 double memory_factor(const Reduction& reduction, const std::function<double(double)>& squares);
 // Of a rule with estimates: whether this rank's vector has moved so far from its estimate that it must send,
-// by EstimateTerms::zeta. distances(scale): those of the vector.
+// by EstimateTerms::zeta. distances(scale): the distances of the vector.
 bool has_moved(const Reduction& reduction, const std::function<kernels::Distances(double)>& distances);
 // The same, where reduction.input and reduction.residual are in host memory.
 double memory_factor(const Reduction& reduction);

@@ -72,7 +72,7 @@ struct Reduction {
   const PlanIndex* plan_index = nullptr;  // index_of(*plan)
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
-  const kernels::CodecOps* raw_ops = nullptr;    // those of raw_codec(), if steps or vectors are raw
+  const kernels::CodecOps* raw_ops = nullptr;    // of raw_codec(), if steps or vectors are raw
   const kernels::ConvertOps* convert = nullptr;  // for half types, else null
   Backend* backend = nullptr;                    // runs the codec
   kernels::Params params;
@@ -117,7 +117,7 @@ inline const kernels::Codec& raw_codec() {
   static const kernels::Codec& raw = *kernels::find_codec("raw");
   return raw;
 }
-// Whether a step may be raw: those of the plan, or all steps of an exact call of a rule with estimates.
+// Whether a step may be raw: if the plan has raw steps, or in an exact call of a rule with estimates.
 inline bool may_be_raw(const Reduction& reduction) {
   return reduction.plan_index->raw || reduction.memory.keeps_estimates();
 }

@@ -67,7 +67,7 @@ class Quiet {
   void* data_ = nullptr;
 };
 
-// Functions of both classes throw Error, among others. Pieces are those of for_each_piece.
+// Functions of both classes throw Error, among others. Pieces are as in for_each_piece.
 class Writer {
  public:
   // Keeps the reference to `residuals`.

@@ -4,7 +4,7 @@
 // As in save.cpp, the schedule depends only on what the ranks have agreed on. For each residual, each of
 // its arrays and each piece there is one message for each old rank o, to rank o mod p. A rank adds up what it
 // gets. If there are as many ranks as before, that is its own piece. The sum of estimates
-// (MPIQ_Residual::stamp) is the same on all ranks: all get that of old rank 0.
+// (MPIQ_Residual::stamp) is the same on all ranks: all get the sum of old rank 0.
 
 #include <algorithm>
 #include <cstring>

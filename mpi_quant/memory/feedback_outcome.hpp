@@ -12,7 +12,7 @@ enum class FeedbackOutcome : std::uint8_t {
   unconfirmed,  // not yet recognised as the same tensor from call to call
   hit,          // the residual of an earlier call was added
   fresh,        // the residual is new: the first call that has one
-  stranger,     // no feedback: the values are not those of the known tensor
+  stranger,     // no feedback: the values belong to another tensor than the known one
   shape,        // dropped: this key, address or position had another count or type before
   in_use,       // no feedback: a request of the program uses the residual
   budget,       // dropped or not made: no memory is left for residuals

@@ -88,7 +88,7 @@ class Residuals {
     DeviceBuffer on_device;
     Held held;  // counts the memory of this entry
     std::size_t arrays = 1;
-    std::size_t agreed_arrays = 0;  // without those of a call on which the ranks have not agreed yet; 0: all
+    std::size_t agreed_arrays = 0;  // without arrays of a call on which the ranks have not agreed yet; 0: all
     Buffer aside{};                 // elements that set_aside() put away
     bool used = false;              // a call that got past the agreement has used it
     int users = 0;                  // calls in flight that use it

@@ -2,13 +2,13 @@
 // --model` asks it and answers in JSON. mpiq-simulate also runs the engine itself, and `scripts/simulate
 // --model` says how far off the model is.
 //
-// The network is that of LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995): a message costs its sender and
-// its receiver an overhead of their processor; its bytes pass the sender's port one after the other; its last
-// byte arrives a latency later. So the latencies of a round's messages overlap, and their overheads do not.
-// The model walks through the steps of one rank for one segment, and takes it that all others do the same at
-// the same time: what this rank receives in an exchange was sent when this rank sent in it. A call of several
-// segments takes the time of the first, and for each of the others what the processor or the port needs,
-// whichever is more; but no less than its segments in flight allow.
+// The network is modelled as in LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995): a message costs its
+// sender and its receiver an overhead of their processor; its bytes pass the sender's port one after the
+// other; its last byte arrives a latency later. So the latencies of a round's messages overlap, and their
+// overheads do not. The model walks through the steps of one rank for one segment, and takes it that all
+// others do the same at the same time: what this rank receives in an exchange was sent when this rank sent in
+// it. A call of several segments takes the time of the first, and for each of the others what the processor
+// or the port needs, whichever is more; but no less than its segments in flight allow.
 //
 // What it leaves out: the memory of a node, a port that ranks share, ranks that wait for a rank with more
 // work, and what MPI itself does to messages.

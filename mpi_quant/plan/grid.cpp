@@ -63,7 +63,7 @@ class Grid {
   int short_rank(int i) const { return shape_.rows * shape_.columns + i; }  // of the short row
 
   // Slots, in this order: frames given to owners; frames given to this rank and, once they are added,
-  // results; the row's sum; those of the other rows; the result.
+  // results; the row's sum; the sums of the other rows; the result.
   int sent(int s) const { return s - 1; }
   int given(int s) const { return shape_.columns - 1 + s - 1; }
   int given_above(int i) const { return given(shape_.columns) + i; }

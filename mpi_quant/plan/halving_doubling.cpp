@@ -83,8 +83,8 @@ class HalvingDoubling {
   // A result is encoded by the rank of the largest block that gathers it.
   void decode(int chunk) { plan_.decode(chunk, result_slot_[index(chunk)], blocks_[0].gatherer(chunk)); }
 
-  // Of the chunks that this rank and its partner have the sums of 2^k ranks of, each keeps those whose bit k
-  // is that of its own number.
+  // This rank and its partner have sums of 2^k ranks of the same chunks. Each of the two keeps the chunks
+  // whose bit k equals bit k of its own number.
   void halve(int bit) {
     const int partner = block().first + (local_ ^ bit), round = log2(bit);
     std::vector<std::pair<int, int>> received;  // chunk, slot
@@ -97,8 +97,7 @@ class HalvingDoubling {
     }
     for (const auto& [c, slot] : received) add(c, slot, partner);
   }
-  // Block i gives its sums to block i - 1 in the round that follows those of halving and of the smaller
-  // blocks.
+  // Block i gives its sums to block i - 1 in the round after the rounds of halving and of the smaller blocks.
   int sums_round(int giver) const { return log2(chunks_) + between() - giver; }
   int results_round(int taker) const { return log2(chunks_) + between() + taker - 1; }
 
@@ -154,8 +153,8 @@ class HalvingDoubling {
 //
 // If P is not a power of two: binary blocks (Rabenseifner and Traeff, EuroPVM/MPI 2004; Goyal et al. 2017,
 // section 4). The ranks are cut into blocks of decreasing powers of two, one for each bit of P. Each block
-// halves by itself. Then the smallest block gives its sums to the next larger one, which adds them to its
-// own, and so on to the largest, which gives the results back the same way before each block doubles.
+// halves alone. Then the smallest block gives its sums to the next larger one, which adds them to its own,
+// and so on to the largest, which gives the results back the same way before each block doubles.
 //
 // 2 log2 P rounds, and 2(P-1)/P w sent; 2 w at most if P is not a power of two. Each chunk is a frame of its
 // own, so there are 2(P-1) messages, P/2 of them in the first round. Encodes n, decodes 2n(P-1)/P + n/P

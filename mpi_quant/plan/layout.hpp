@@ -14,7 +14,7 @@ namespace mq {
 
 // How long a chunk is at most. Each chunk is a message of its own and a codec call of its own, so chunks
 // should be long; encoding, sending and decoding of segments overlap, so segments should be many. Chunks of
-// 512 KiB are longer than what fits into most L2 caches, and still faster than those of 256 KiB
+// 512 KiB are longer than what fits into most L2 caches, and still faster than chunks of 256 KiB
 // (results/2026-11-29-chunks). Chunks of 1 MiB cost onebit a fifth over 1 Gbit/s.
 inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
 // Where all ranks wait for what comes from a root or goes to it, a segment passes from rank to rank, and more

@@ -43,7 +43,7 @@ struct Step {
   int recv_slot = 0;  // exchange: written
   int round = 0;      // exchange: the messages of a round are under way at about the same time
   StepFeedback feedback = StepFeedback::none;
-  bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which is lossless
+  bool raw = false;  // encode, decode, decode_add: C and D are codec raw's, which is lossless
   // encode: which operand of this chunk is encoded; decode, decode_add: which one the wire holds. Two encodes
   // of a chunk, on any ranks, have the same number if and only if their operands have the same terms. Codecs
   // that draw random numbers draw by it: ranks that encode the same operand must write the same wire, and the
@@ -114,11 +114,11 @@ PlanIndex index_of(const Plan& plan);
 // if nodes are to be ignored.
 struct Ranks {
   int rank = 0, size = 2, per_node = 1;
-  // Every rank's own elements are encoded before any are added, those of the rank that adds as well; only
-  // then is StepFeedback::carry, and encodes of sums have deposit or none. For memory rules whose arrays
-  // follow a rank's own elements (MemoryRule::encodes_own), and for codecs whose sums are exact
-  // (Codec::exact_sums): their results are sums of the same numbers, and while these sums are exact, all
-  // plans and numbers of ranks on a node give the same bits.
+  // Every rank encodes its own elements before any are added, also the rank that adds. Only these encodes
+  // have StepFeedback::carry, and encodes of sums have deposit or none. For memory rules whose arrays follow
+  // a rank's own elements (MemoryRule::encodes_own), and for codecs whose sums are exact (Codec::exact_sums):
+  // their results are sums of the same numbers, and while these sums are exact, all plans and numbers of
+  // ranks on a node give the same bits.
   bool encodes_own = false;
   // Of a reduce-scatter or a reduction to a root that has a residual: a rank that keeps elements of the
   // result adds what the residual holds of them, though it sends nothing. So an allreduce may use the key in

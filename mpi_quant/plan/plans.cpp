@@ -42,8 +42,8 @@ void sum_at_owners(Plan& plan, const Ranks& ranks) {
 // 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends each owner C(the owner's slice).
 // The owner adds what it receives to its own part, which is not encoded, in rank order. Round 1: the owner
 // encodes the sum, replaces its own copy by what the others will decode, and sends the encoded sum to all.
-// Each element of the residual array takes one loss: that of the contribution, or on the owner that of the
-// sum.
+// Each element of the residual array takes one loss: the loss of the contribution, or on the owner the loss
+// of the sum.
 // 2(P-1) messages, 2(P-1)/P w sent; encodes n, decodes 2n(P-1)/P + n/P elements.
 //
 // 2P-1 slots: P-1 to send from, P-1 to receive into, and one for the sum. Round 1 receives into the slots of
@@ -61,7 +61,7 @@ Plan make_direct(const Ranks& ranks) {
   const auto recv_slot = [&](int s) { return size - 1 + s - 1; };
   const int own_slot = 2 * (size - 1);
 
-  const int all = size;  // Step::sum of the result; that of a contribution is its rank
+  const int all = size;  // Step::sum of the result; a contribution's is its rank
   plan.encode(rank, own_slot, ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, all);
   for (int s = 1; s < size; ++s) plan.exchange(own_slot, to(s), recv_slot(s), from(s), 1);
   plan.decode(rank, own_slot, all);
@@ -192,10 +192,10 @@ constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursi
                         &kGrid = *std::find_if(kPlans.begin(), kPlans.end(),
                                                [](const PlanRow&row) { return row.name == "grid"; });
 
-// Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take fewest messages one after
-// the other; and those of kLongBytesOfRank bytes a rank or more, the library's chunk, have messages so long
-// that their number is of no account. Between them it is the number of messages of a rank that counts. These
-// are round numbers near where the times of the plans cross, on four networks and with three codecs:
+// Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take the plan with the fewest
+// messages one after the other. Vectors of kLongBytesOfRank bytes a rank or more have messages so long that
+// their number does not matter. Between them the number of messages of a rank counts. These are round numbers
+// near where the times of the plans cross, on four networks and with three codecs:
 // results/2026-11-25-scale/README.md.
 constexpr std::uint64_t kShortBytes = 32 << 10, kShortBytesOfRoot = 4 << 10, kLongBytesOfRank = 256 << 10;
 constexpr std::uint64_t kLeastGrid = 8;  // ranks: with fewer, direct has few messages, too

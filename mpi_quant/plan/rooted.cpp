@@ -154,8 +154,8 @@ constexpr PlanRow kReduceOwners{
 // A tree needs few messages, but the root of a broadcast then sends log2 P vectors w. The root of a spread
 // sends one, in P-1 messages. By cost.hpp both take the same time where the bytes that the spread saves,
 // (log2 P - 1) w, take as long as its messages. That is near these numbers on networks where a message costs
-// as much as 4 to 5 KB of its bytes; tests/plan/rooted_plan_test.cpp compares the times. A reduction's
-// messages are those of a broadcast backwards, so the same numbers serve.
+// as much as 4 to 5 KB of its bytes; tests/plan/rooted_plan_test.cpp compares the times. A reduction sends
+// the messages of a broadcast backwards, so the same numbers serve.
 constexpr std::uint64_t kTreeBytes = 8 << 10, kTreeBytesOfRank = 1 << 10;
 
 bool takes_tree(std::uint64_t encoded_bytes, int ranks) {

@@ -56,8 +56,8 @@ static int copy_path(struct dl_phdr_info* info, size_t size, void* data) {
 }
 
 /* For an MPI library in a plugin that was opened with RTLD_LOCAL: looks into the loaded objects one by one.
- * It opens them outside dl_iterate_phdr, because another thread's dlopen takes its own lock before that of
- * dl_iterate_phdr. */
+ * It opens them outside dl_iterate_phdr, because another thread's dlopen takes its own lock before the lock
+ * of dl_iterate_phdr. */
 void* mpiq_next_in_objects(const char* name) {
   static struct object object;
   int i;
@@ -103,8 +103,7 @@ static const char* family_of_process(void) {
   family = mpiq_family_of(version, abi_major);
   version[strcspn(version, "\n")] = '\0';
   if (family == NULL)
-    say(abi_major > 0 ? "no core for this version of the standard ABI, that of "
-                      : "no core for this MPI library: ",
+    say(abi_major > 0 ? "no core for this version of the standard ABI: " : "no core for this MPI library: ",
         version);
   return family;
 }

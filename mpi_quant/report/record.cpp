@@ -57,7 +57,7 @@ constexpr FeedbackName kFeedbackNames[]{
     {FeedbackOutcome::hit, "hit", Fate::fine, "what the call before left out was added"},
     {FeedbackOutcome::fresh, "fresh", Fate::fine, "the first call that kept what it left out"},
     {FeedbackOutcome::stranger, "stranger", Fate::lost,
-     "no feedback: the values are not those of the tensor that is known here"},
+     "no feedback: the values belong to another tensor than the known one"},
     {FeedbackOutcome::shape, "shape", Fate::lost, "dropped: the call before had another count or type"},
     {FeedbackOutcome::in_use, "in_use", Fate::lost,
      "no feedback: a request of the program uses the residual"},

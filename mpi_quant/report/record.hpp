@@ -63,7 +63,7 @@ struct Numbers {
   std::uint64_t compressed_bytes = 0;  // the part of them in compressed calls
   std::uint64_t wire_bytes = 0;        // sent for compressed calls
   std::uint64_t overflows = 0;         // finite elements that were too large for the codec
-  double seconds = 0;                  // in all calls; those of compressed calls consist of:
+  double seconds = 0;                  // in all calls; the seconds of compressed calls consist of:
   double encode_s = 0, decode_s = 0, wait_s = 0;
   std::uint64_t guarded = 0;                        // calls that were compared with the exact result
   double guard_error_sum = 0, guard_error_max = 0;  // relative L2

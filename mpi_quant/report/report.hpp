@@ -66,7 +66,7 @@ struct Report {
   RankInfo largest() const;                           // each number may come from another rank
   std::uint64_t unfinished_requests() const;
   std::vector<std::string> nodes() const;  // where the ranks ran, each once, in the order of the ranks
-  // of all ranks; the first text is that of the lowest rank that has one
+  // of all ranks; the first text comes from the lowest rank that has one
   UnknownCommands unknown_commands() const;
 };
 

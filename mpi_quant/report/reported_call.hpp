@@ -14,10 +14,9 @@ namespace mq {
 // The class of a call with valid handles.
 ClassId class_of(const Call& call);
 
-// Records a call that MPI makes by itself, from construction to end(), in this thread's record; times are in
-// ticks. Reading the clock costs more than everything else here. So only the first calls of a class are
-// timed; after that every 16th call is timed and stands for all 16. Nothing is recorded if there is no memory
-// for it.
+// Records a call that MPI makes, from construction to end(), in this thread's record; times are in ticks.
+// Reading the clock costs more than everything else here. So only the first calls of a class are timed; after
+// that every 16th call is timed and stands for all 16. Nothing is recorded if there is no memory for it.
 class ExactCall {
  public:
   ExactCall(const Call& call, Reason reason) noexcept;

@@ -85,7 +85,7 @@ void multiply(const FactorsCall& f) {
   sum_outer_products(m, n, static_cast<std::size_t>(f.k), column, static_cast<T*>(f.result));
 }
 
-// The columns of all ranks. In a message a column of U is followed by that of V.
+// The columns of all ranks. In a message a column of U is followed by the same column of V.
 struct Gathered {
   std::vector<int> counts, first;  // by rank
   std::vector<std::byte> mine, all;

@@ -4,13 +4,13 @@
 // [output][input], has m inputs and n outputs here: the paper's matrix is the transpose of M.
 //
 //   A = M + E                  on each rank
-//   P = sum of A^T Q           first part: n r elements. Q, m x r, is that of the key's last call
+//   P = sum of A^T Q           first part: n r elements. Q, m x r, comes from the key's last call
 //   P = orthonormal basis of P
 //   Q = sum of A P             second part: m r elements
 //   result = Q P^T,  E = A - (A P) P^T
 //
 // So the directions of a layer's inputs are kept from call to call, as in PowerSGD, and errors are
-// PowerSGD's. If those of the outputs are kept, errors differ by some per cent, in both ways
+// PowerSGD's. If the directions of the outputs are kept, errors differ by some per cent, in both ways
 // (results/2026-11-28-torch/README.md).
 //
 // The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every

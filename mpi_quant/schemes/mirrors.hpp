@@ -82,7 +82,7 @@ void learn(T* mirror, const T* news, std::size_t n) {
 }
 
 // x += gamma (sum over j of a_ij X_j - X_i), in double. given[s]: the share that in-neighbour s gives to each
-// of its out-neighbours and keeps; own_given: that of this rank, which has so many out-neighbours. What
+// of its out-neighbours and keeps; own_given: the share of this rank, which has so many out-neighbours. What
 // leaves a rank is the same number as what reaches its neighbours, to the last bit. So the sum over all ranks
 // loses the rounding of additions alone.
 template <class T>

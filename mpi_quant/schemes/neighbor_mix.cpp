@@ -152,7 +152,7 @@ class Round {
   const kernels::CodecOps* ops_ = nullptr;
   std::shared_ptr<Mirrors> mirrors_;
   std::size_t slot_ =
-      0;  // bytes of Mirrors::wire for this rank's message, and as many for that of each in-neighbour
+      0;  // bytes of Mirrors::wire for this rank's message, and as many for each in-neighbour's
   Header own_{};
   std::vector<Header> headers_;
   std::vector<double> given_;  // by the in-neighbours
@@ -196,7 +196,7 @@ Status Round<T>::find_mirrors() {
     const std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(T) / (made->sources + 1);
     if (n_ > most ||
         !made->memory.allocate_zeroed(std::max<std::size_t>(1, (made->sources + 1) * n_ * sizeof(T))))
-      return {Code::no_memory, "no memory for the mirrors of a vector and of those of the in-neighbours"};
+      return {Code::no_memory, "no memory for the mirrors of a vector and of the in-neighbours' vectors"};
     made->count = n_;
     made->element = kElement;
     known = std::move(made);

@@ -48,7 +48,7 @@ Status check_degrees(const SparseOptions& options, int ranks) {
   return status.ok() ? status : Status{Code::bad_info, "info mpiq_degrees: " + status.text()};
 }
 
-// Collects every error that this rank can find by itself; it becomes the local error.
+// Collects every error that this rank can find alone; it becomes the local error.
 Status prepare(const SparseArguments& a, const SparseOptions& options, BlockingSparse& call, Prepared& made) {
   try {
     if (options.degrees.empty()) call.make_room();
@@ -107,7 +107,7 @@ sparse::KylixSettings settings_of(const SparseOptions& options, const Prepared& 
   return settings;
 }
 
-// If there are too many lists, drops those of the key that was not used for the longest time.
+// If there are too many lists, drops the lists of the key that was not used for the longest time.
 void make_room(SparseState& state) {
   SparseKey* oldest = nullptr;
   std::size_t n = 0;

@@ -19,8 +19,8 @@ namespace mq {
 class CommState;
 struct SparseLists;  // the lists of a call and their routes; see reduce.cpp
 
-// What is kept for a key. Each rank may drop its lists by itself. The tags stay reserved for the key, so that
-// all ranks use the same ones.
+// What is kept for a key. Each rank may drop its lists without the others. The tags stay reserved for the
+// key, so that all ranks use the same ones.
 struct SparseKey {
   std::shared_ptr<SparseLists> lists;  // null: dropped
   int first_tag = 0;                   // 0: none yet

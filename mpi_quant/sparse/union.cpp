@@ -43,7 +43,7 @@ Status check_arguments(const Arguments& a) {
   return {};
 }
 
-// Collects every error that this rank can find by itself; it becomes the local error.
+// Collects every error that this rank can find alone; it becomes the local error.
 Status prepare(const Arguments& a, const SparseOptions& options, BlockingSparse& call, sparse::UnionJob& job,
                std::optional<sparse::UnionCall<ProgressComm>>& reduction) {
   try {

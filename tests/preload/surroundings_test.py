@@ -154,7 +154,7 @@ class Surroundings(unittest.TestCase):
                 for beneath in ("MPICH Version:\t4.0.2\n", "Open MPI v4.1.4, package: Debian\n", "Intel(R) MPI Library 2021.18\n"):
                     done = run(RUN, "--policy", "64K-: bf16", program, BENEATH=beneath, ABI=abi)
                     self.assertEqual((done.returncode, done.stdout), (0, "exact\n"), done.stderr)
-                    why = "no core for this version of the standard ABI, that of" if abi == "2" else "no core for this MPI library:"
+                    why = "no core for this version of the standard ABI:" if abi == "2" else "no core for this MPI library:"
                     self.assertEqual(lines_of(done, "mpi_quant: "), [f"mpi_quant: {why} {mpi}"])
 
 
