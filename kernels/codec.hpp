@@ -82,7 +82,7 @@ enum class Feedback : std::uint8_t {
   deposit,  // v = x;             residual += v - decoded   (loss of a later hop: kept, not sent in this call)
 };
 
-// Where the elements of one encode or decode stand in their call. Random numbers are a function of it, and so
+// Where the elements of one encode or decode are in their call. Random numbers are a function of it, and so
 // the same on every rank that encodes the same operand, and independent between operands.
 struct NoiseIndex {
   std::uint64_t call = 0;   // equal on all ranks, and another number in each call

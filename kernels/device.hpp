@@ -126,7 +126,7 @@ const DeviceMeasureOps* device_measure(const Codec&, Element) noexcept;
 // Memory rules on a device (kernels/memory.hpp). Every rule has these functions, whatever the codec. All
 // pointers of a tile are device addresses. A tile may be of any length, and what before() would return is
 // what the host's says of the same tile with n = 0.
-enum class MemoryFunction : std::uint8_t { before, after, deliver, stand };
+enum class MemoryFunction : std::uint8_t { before, after, deliver, skip };
 struct DeviceMemory {
   const MemoryRule* rule = nullptr;
   Element element = Element::f32;

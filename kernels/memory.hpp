@@ -1,6 +1,6 @@
 // The memory row: what a rank remembers between the calls of a key, and how this changes what is encoded.
-// Memory rules stand beside codecs (codec.hpp) and plans. A reader of a policy, a test or the engine needs
-// only this file.
+// Memory rules are the third part of a method, beside codecs (codec.hpp) and plans. A reader of a policy, a
+// test or the engine needs only this file.
 #pragma once
 
 #include <array>
@@ -71,9 +71,9 @@ struct MemoryOps {
   // For rules with estimates, else null.
   // Makes the call's result of n elements of the sum of what all ranks sent, in place.
   void (*deliver)(const MemoryTile&, void* sum) noexcept = nullptr;
-  // Called in place of before and after for elements that this rank does not send. Null if there is nothing
-  // to do.
-  void (*stand)(const MemoryTile&) noexcept = nullptr;
+  // Called in place of before and after for elements that this rank skips, that is does not send. Null if
+  // there is nothing to do.
+  void (*skip)(const MemoryTile&) noexcept = nullptr;
   // Of a rank's vector, each difference times scale. Not finite if the vector is not. Null if the rule never
   // asks for them.
   Distances (*distances)(const MemoryTile&, double scale) noexcept = nullptr;
@@ -84,7 +84,7 @@ struct EstimateTerms {
   std::uint8_t form =
       0;  // which rule, and which form of it. A call does not continue the estimates of another form
   std::uint64_t resync = 0;  // an exact call comes after so many others; 0: only the first call is exact
-  // Calls in a row in which a rank may send nothing, so that its estimate stands.
+  // Calls in a row in which a rank may send nothing, so that its estimate stays as it is.
   std::uint64_t max_skipped = 0;
   double exact_chance = 0;  // how probable it is that a call is exact. All ranks throw the same coin
   double zeta = -1;         // a rank sends if from_estimate > zeta * from_last. Less than 0: it always does

@@ -23,7 +23,7 @@ bool has(MemoryFunction function, const MemoryOps& ops) {
     case MemoryFunction::before: return ops.before != nullptr;
     case MemoryFunction::after: return ops.after != nullptr;
     case MemoryFunction::deliver: return ops.deliver != nullptr;
-    case MemoryFunction::stand: return ops.stand != nullptr;
+    case MemoryFunction::skip: return ops.skip != nullptr;
   }
   return false;
 }

@@ -44,8 +44,8 @@ concept HasDeliver = requires(const MemoryTile& tile) {
   Rule::template deliver<T>(tile, nullptr);
 };
 template <class Rule, class T>
-concept HasStand = requires(const MemoryTile& tile) {
-  Rule::template stand<T>(tile);
+concept HasSkip = requires(const MemoryTile& tile) {
+  Rule::template skip<T>(tile);
 };
 
 template <class Rule, class T, MemoryFunction F>
@@ -53,7 +53,7 @@ MQ_DEVICE void run_function(const memory_rows::Run& a) {
   if constexpr (F == MemoryFunction::before && HasBefore<Rule, T>) (void)Rule::template before<T>(a.tile);
   if constexpr (F == MemoryFunction::after && HasAfter<Rule, T>) Rule::template after<T>(a.tile);
   if constexpr (F == MemoryFunction::deliver && HasDeliver<Rule, T>) Rule::template deliver<T>(a.tile, a.sum);
-  if constexpr (F == MemoryFunction::stand && HasStand<Rule, T>) Rule::template stand<T>(a.tile);
+  if constexpr (F == MemoryFunction::skip && HasSkip<Rule, T>) Rule::template skip<T>(a.tile);
 }
 
 template <class T, MemoryFunction F, class... Rule>
@@ -151,7 +151,7 @@ MQ_DEVICE void give_nothing(const memory_rows::Nothing& a) {
 MQ_MEMORY_KERNELS(before)
 MQ_MEMORY_KERNELS(after)
 MQ_MEMORY_KERNELS(deliver)
-MQ_MEMORY_KERNELS(stand)
+MQ_MEMORY_KERNELS(skip)
 #undef MQ_MEMORY_KERNELS
 #undef MQ_MEMORY_KERNEL
 MQ_KERNEL(memory_squares, mq::kernels::memory_rows::Sums, 256) { mq::kernels::on_gpu::sum_squares(args); }

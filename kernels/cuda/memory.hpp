@@ -23,7 +23,7 @@ struct Run {
 // The kernels by MemoryFunction and compute type.
 inline constexpr std::array<NamesByType, 4> kNames{
     MQ_NAMES_BY_TYPE(memory_before, ), MQ_NAMES_BY_TYPE(memory_after, ), MQ_NAMES_BY_TYPE(memory_deliver, ),
-    MQ_NAMES_BY_TYPE(memory_stand, )};
+    MQ_NAMES_BY_TYPE(memory_skip, )};
 
 // x: of type `element`; the arrays: of its compute type.
 struct Sums {

@@ -157,7 +157,7 @@ class Lengths {
   std::array<std::uint8_t, 256> of_{};
 };
 
-// Codes of equal length stand in the order of their symbols, shorter ones first. The first bit is the lowest.
+// Codes are sorted by length, and codes of equal length by their symbols. The first bit is the lowest.
 void make_table(Table& table, const Lengths& lengths) {
   std::uint32_t next = 0;  // the highest bit is the first one
   for (unsigned length = 1; length <= kMaxBits; ++length, next <<= 1)

@@ -138,5 +138,5 @@ inline constexpr ParamSpec kResync{
     1000,
     0,
     1e9};
-inline constexpr ParamSpec kStands{
+inline constexpr ParamSpec kMostSkipped{
     "max", "a rank sends nothing in at most so many calls in a row", ParamKind::integer, 10, 0, 1e9};

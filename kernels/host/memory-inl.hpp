@@ -114,9 +114,9 @@ struct MemoryRowOf {
     Rule::template deliver<T>(tile, sum);
   }
   template <class T>
-  static void stand(const MemoryTile& tile) noexcept {
+  static void skip(const MemoryTile& tile) noexcept {
     const DefaultFloatingPoint environment;
-    Rule::template stand<T>(tile);
+    Rule::template skip<T>(tile);
   }
   template <class T>
   static constexpr MemoryOps ops() {
@@ -129,7 +129,7 @@ struct MemoryRowOf {
       ops.norm = &norm;
     }
     if constexpr (requires { &Rule::template deliver<T>; }) ops.deliver = &deliver<T>;
-    if constexpr (requires { &Rule::template stand<T>; }) ops.stand = &stand<T>;
+    if constexpr (requires { &Rule::template skip<T>; }) ops.skip = &skip<T>;
     if constexpr (keeps_estimates()) ops.distances = &sums_of_distances<T>;
     return ops;
   }

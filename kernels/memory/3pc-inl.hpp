@@ -19,7 +19,7 @@ struct ThreePoint : Estimates {
       ParamSpec{"p", "v=5: how probable it is that a call is exact", ParamKind::real, 0.01, 0, 1},
       ParamSpec{"zeta", "v=3: the first message is sent if |x - h|^2 > zeta |x - y|^2", ParamKind::real, 1, 0,
                 1e30},
-      kStands, kResync};
+      kMostSkipped, kResync};
   static constexpr int kArrays = 3;
 
   static constexpr int version(const Params& params) { return static_cast<int>(params.value[0]); }
@@ -51,7 +51,7 @@ struct ThreePoint : Estimates {
   }
   // Version 5 sends the change from y, which must be what h was last brought to.
   template <class T>
-  static MQ_RULE void stand(const MemoryTile& tile) {
+  static MQ_RULE void skip(const MemoryTile& tile) {
     if (version(tile.params) != 5) keep_last<T>(tile);
   }
 };

@@ -1,12 +1,12 @@
 // ef21: error feedback by estimates (Richtarik, Sokolov, Fatkhullin, NeurIPS 2021; a three-point compressor,
 // Richtarik et al., ICML 2022). A rank keeps an estimate h of its vector and sends the change alone: C(x -
 // h), h += decoded. The result is the sum of all estimates, which all ranks keep. It follows the sum of the
-// vectors: for vectors that stand still the distance shrinks in every call by what the codec's error allows.
-// It suits gradients that change slowly (large batches). Noise of small batches is followed late, where carry
-// delivers it in full.
+// vectors: for vectors that do not change the distance shrinks in every call by what the codec's error
+// allows. It suits gradients that change slowly (large batches). Noise of small batches is followed late,
+// where carry delivers it in full.
 //
-// With info mpiq_skip = "true" a rank sends nothing and its estimate stands (SASG: Deng, Li, Sun, Lu, arXiv
-// 2112.04088).
+// With info mpiq_skip = "true" a rank sends nothing and its estimate stays as it is (SASG: Deng, Li, Sun, Lu,
+// arXiv 2112.04088).
 //
 // In an allgather and a broadcast it keeps a mirror: all ranks hold the same estimate X of the whole vector,
 // the rank whose part it is sends C(x - X), and all ranks, that one too, add what they decode to X, which is
@@ -21,7 +21,7 @@ struct Ef21 : Estimates {
   static constexpr std::string_view kWhat =
       "sends how each rank's estimate of its vector changes; the result is the sum of estimates (Richtarik et al. 2021)";
   static constexpr std::uint8_t kId = 5;
-  static constexpr std::array kSpecs{kResync, kStands};
+  static constexpr std::array kSpecs{kResync, kMostSkipped};
   static constexpr int kArrays = 2;
   static constexpr bool kMirrors = true;
 

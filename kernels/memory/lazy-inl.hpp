@@ -1,8 +1,8 @@
 // lazy: a rank sends only if its vector has moved far enough from its estimate (Chen, Giannakis, Sun, Yin:
 // LAG, NeurIPS 2018; CLAG of Richtarik et al., ICML 2022). As ef21, but a rank sends only if |x - h|^2 > zeta
-// |x - y|^2, where y is its vector of the call before. Else its estimate stands, and others get headers from
-// it. With codec raw it is LAG, with others CLAG. If no rank sends, the call ends with the agreement. zeta =
-// 0 sends whenever x differs from h.
+// |x - y|^2, where y is its vector of the call before. Else its estimate stays as it is, and others get
+// headers from it. With codec raw it is LAG, with others CLAG. If no rank sends, the call ends with the
+// agreement. zeta = 0 sends whenever x differs from h.
 #pragma once
 #include "kernels/host/estimates-inl.hpp"
 
@@ -14,7 +14,7 @@ struct Lazy : Estimates {
   static constexpr std::array kSpecs{
       ParamSpec{"zeta", "a rank sends if |x - h|^2 > zeta |x - y|^2, y its last vector", ParamKind::real, 1,
                 0, 1e30},
-      kStands, kResync};
+      kMostSkipped, kResync};
   static constexpr int kArrays = 3;
 
   static constexpr EstimateTerms terms(const Params& params) {
@@ -33,7 +33,7 @@ struct Lazy : Estimates {
     keep_last<T>(tile);
   }
   template <class T>
-  static MQ_RULE void stand(const MemoryTile& tile) {
+  static MQ_RULE void skip(const MemoryTile& tile) {
     keep_last<T>(tile);
   }
 };

@@ -117,7 +117,7 @@ Status DevicePlacement::deliver_estimates(const Reduction& reduction) {
       kernels::MemoryTile tile = tile_at(reduction, reduction.residual + value_bytes(reduction, first), n);
       tile.x = half ? widened : x;
       if (half) convert->widen(x, widened, n, shape, launcher);
-      rule.run(kernels::MemoryFunction::stand, tile, nullptr, launcher);
+      rule.run(kernels::MemoryFunction::skip, tile, nullptr, launcher);
       rule.nothing(nullptr, sum, value_bytes(reduction, n), launcher);
       rule.run(kernels::MemoryFunction::deliver, tile, sum, launcher);
       if (half)

@@ -54,7 +54,7 @@ void RuleSteps::encode(const Step& step, const kernels::EncodeArgs& args, Device
     reported.encoded = {};
     kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
     tile.x = args.x;
-    rule().run(MemoryFunction::stand, tile, nullptr, launch);
+    rule().run(MemoryFunction::skip, tile, nullptr, launch);
   } else {
     encode_message(step, args, 0, reported.encoded, launch);
   }
@@ -90,7 +90,7 @@ void RuleSteps::encode_two(const Step& step, const kernels::EncodeArgs& args, De
     reported.encoded = {};
     kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
     tile.x = args.x;
-    return rule().run(MemoryFunction::stand, tile, nullptr, launch);
+    return rule().run(MemoryFunction::skip, tile, nullptr, launch);
   }
   auto& [first, second] = reported.messages;
   first = second = {};

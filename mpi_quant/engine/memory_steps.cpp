@@ -79,7 +79,7 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args,
   const CallFeedback& memory = reduction_->memory;
   const bool own = applies_to(step, args);
   if (own && memory.skipped_messages > 0 && memory.skipped_messages == memory.messages()) {
-    stand(args);
+    skip(args);
     return {};
   }
   const auto encode_one = [&](const kernels::EncodeArgs& of, int message) {
@@ -138,11 +138,11 @@ Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs&
   return all;
 }
 
-void MemorySteps::stand(const kernels::EncodeArgs& args) const {
-  if (reduction_->memory.ops->stand == nullptr) return;
+void MemorySteps::skip(const kernels::EncodeArgs& args) const {
+  if (reduction_->memory.ops->skip == nullptr) return;
   kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
   tile.x = args.x;
-  reduction_->memory.ops->stand(tile);
+  reduction_->memory.ops->skip(tile);
 }
 
 Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::DecodeArgs args,
@@ -246,7 +246,7 @@ void deliver_estimates(const Reduction& reduction) {
   for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
     kernels::MemoryTile tile = tile_at(reduction, reduction.residual + value_bytes(reduction, first), n);
     tile.x = x;
-    if (reduction.memory.ops->stand != nullptr) reduction.memory.ops->stand(tile);
+    if (reduction.memory.ops->skip != nullptr) reduction.memory.ops->skip(tile);
     std::memset(sum.data(), 0, value_bytes(reduction, n));
     reduction.memory.ops->deliver(tile, sum.data());
     std::byte* const output = reduction.output + first * in_bytes;

@@ -45,7 +45,7 @@ class MemorySteps {
   }
   kernels::Encoded encode_message(const Step& step, const kernels::EncodeArgs& args, int message,
                                   const VectorPlace* vector) const;
-  void stand(const kernels::EncodeArgs& args) const;
+  void skip(const kernels::EncodeArgs& args) const;
   kernels::Decoded decode_messages(const Step& step, const kernels::DecodeArgs& args) const;
 
   const Reduction* reduction_ = nullptr;

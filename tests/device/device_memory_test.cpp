@@ -28,7 +28,7 @@ using kernels::MemoryRule;
 using kernels::MemoryTile;
 
 constexpr std::array kFunctions{MemoryFunction::before, MemoryFunction::after, MemoryFunction::deliver,
-                                MemoryFunction::stand};
+                                MemoryFunction::skip};
 
 // The rules that have functions, with the parameters that change what they do.
 template <class F>
@@ -109,8 +109,8 @@ void expect_function(const MemoryRule& rule, const MemoryTile& terms, MemoryFunc
     ops.after(on_host);
   } else if (function == MemoryFunction::deliver && ops.deliver != nullptr) {
     ops.deliver(on_host, host.at(5));
-  } else if (function == MemoryFunction::stand && ops.stand != nullptr) {
-    ops.stand(on_host);
+  } else if (function == MemoryFunction::skip && ops.skip != nullptr) {
+    ops.skip(on_host);
   }
   simt::set_order(which.order());
   DeviceMemory{&rule, kElement, kSmallDevice}.run(function, on_device, device.at(5), simt::launcher());
