@@ -55,6 +55,12 @@ class Version(unittest.TestCase):
         kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
         self.assertEqual(set(re.findall(r"^### (.*)$", read("CHANGELOG.md"), re.M)) - kinds, set())
 
+    def test_what_is_not_released_is_sorted_by_prefix(self):
+        prefixes = ["api:", "wire:", "perf:", "bench:"]
+        for heading in re.split(r"^## ", read("CHANGELOG.md"), flags=re.M)[1].split("### ")[1:]:
+            found = [prefixes.index(line.split()[1]) for line in heading.splitlines() if line.startswith("- ")]
+            self.assertEqual(found, sorted(found), heading.splitlines()[0])
+
 
 class Citation(unittest.TestCase):
     def test_what_the_format_demands(self):
