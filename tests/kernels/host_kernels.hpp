@@ -101,7 +101,7 @@ inline bool run_memory(std::string_view name, const void* args) {
         case kernels::MemoryFunction::before: (void)ops.before(a.tile); break;
         case kernels::MemoryFunction::after: ops.after(a.tile); break;
         case kernels::MemoryFunction::deliver: ops.deliver(a.tile, a.sum); break;
-        case kernels::MemoryFunction::stand: ops.stand(a.tile); break;
+        case kernels::MemoryFunction::skip: ops.skip(a.tile); break;
       }
       return true;
     }
