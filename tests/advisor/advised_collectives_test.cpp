@@ -162,7 +162,7 @@ TEST(AdvisedCollectives, losses_are_those_that_the_proof_finds) {
         const PlanRow& plan = *plan_of(collective, bytes, size);
         const bool is_scatter = collective == Collective::reduce_scatter;
         symbolic::Terms terms;
-        const symbolic::Outcome out =
+        const symbolic::Interpreted out =
             symbolic::interpret(make_all(plan, {0, size}), false, terms,
                                 is_scatter ? symbolic::Written::own : symbolic::Written::all);
         ASSERT_EQ(out.error, "") << plan.name;

@@ -127,7 +127,7 @@ TEST(Losses, of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
     for (int size = 2; size <= 33; ++size) {
       const Ranks ranks{0, size};
       symbolic::Terms terms;
-      const symbolic::Outcome out = symbolic::interpret(make_all(plan, ranks), false, terms);
+      const symbolic::Interpreted out = symbolic::interpret(make_all(plan, ranks), false, terms);
       double contributions = 0, aggregate = 0;
       for (const symbolic::Terms::Id result : out.output[0]) {
         symbolic::Terms::Linear total;

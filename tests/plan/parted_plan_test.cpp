@@ -52,7 +52,7 @@ Terms::Id expected(Terms& t, const Kind& kind, int chunk) {
 // Why these plans are no reduce-scatter; empty if they are one.
 std::string flaw(const Kind& kind, const std::vector<Plan>& all) {
   Terms terms;
-  const Outcome out = interpret(all, kind.feedback, terms, Written::own);
+  const Interpreted out = interpret(all, kind.feedback, terms, Written::own);
   if (!out.error.empty()) return out.error;
   for (int c = 0; c < kind.size; ++c) {
     const auto at = static_cast<std::size_t>(c);
@@ -137,7 +137,7 @@ TEST(PartedPlan, the_proof_rejects_a_plan_that_lacks_a_step_or_does_one_elsewher
 // Each part is encoded once, by its rank, and all ranks end with what that wire decodes to.
 std::string flaw_of_gather(int size, bool feedback, const std::vector<Plan>& all) {
   Terms terms;
-  const Outcome out = interpret(all, feedback, terms);
+  const Interpreted out = interpret(all, feedback, terms);
   if (!out.error.empty()) return out.error;
   for (int c = 0; c < size; ++c) {
     const auto at = static_cast<std::size_t>(c);

@@ -63,7 +63,7 @@ TEST(Plan, every_rank_ends_with_the_documented_sum_sends_the_wires_of_the_theory
     ASSERT_EQ(all[0].chunks, promise(row).chunks(ranks.size));
     for (const bool feedback : {false, true}) {
       Terms terms;
-      const Outcome out = interpret(all, feedback, terms);
+      const Interpreted out = interpret(all, feedback, terms);
       ASSERT_EQ(out.error, "");
       for (const auto& output : out.output) ASSERT_EQ(output, out.output[0]) << "all ranks have one result";
       for (int c = 0; c < all[0].chunks; ++c) {
@@ -263,7 +263,7 @@ TEST(Plan, tags_suffice_for_four_segments_whatever_the_ranks) {
 // Direct sends 2(P-L)/P vectors to other nodes a rank.
 TEST(Plan, hierarchical_sends_an_lth_of_direct_s_wires_to_other_nodes_and_raw_ones_to_none) {
   for (const int size : sizes())
-    for (const int per_node : node_sizes(*find_plan("hierarchical"), size))
+    for (const int per_node : all_node_sizes(*find_plan("hierarchical"), size))
       for (const int r : {0, 1, size / 2, size - 1}) {
         const auto away = [&](const Plan& plan) {
           return std::count_if(plan.steps.begin(), plan.steps.end(), [&](const Step& s) {

@@ -14,7 +14,7 @@
 namespace mq::test {
 
 using symbolic::interpret;
-using symbolic::Outcome;
+using symbolic::Interpreted;
 using symbolic::Terms;
 
 // Whatever rank `ranks` names.
@@ -26,7 +26,7 @@ inline std::vector<Plan> make_all(const PlanRow& row, Ranks ranks) {
 
 // Plans that are not the same for every number of ranks per node.
 inline bool minds_nodes(const PlanRow& row) { return row.name == "hierarchical"; }
-inline std::vector<int> node_sizes(const PlanRow& row, int size) {
+inline std::vector<int> all_node_sizes(const PlanRow& row, int size) {
   std::vector<int> all{1};
   for (int per_node = 2; per_node <= size && minds_nodes(row); ++per_node)
     if (size % per_node == 0) all.push_back(per_node);
@@ -36,7 +36,7 @@ inline std::vector<int> node_sizes(const PlanRow& row, int size) {
 // Rank 0 of all that a plan can be made for with so many ranks.
 inline std::vector<Ranks> all_ranks(const PlanRow& row, int size) {
   std::vector<Ranks> all;
-  for (const int per_node : node_sizes(row, size))
+  for (const int per_node : all_node_sizes(row, size))
     for (const bool encodes_own : {false, true}) all.push_back({0, size, per_node, encodes_own});
   return all;
 }
@@ -299,7 +299,7 @@ inline std::string place(int rank, int chunk) {
 
 // Inputs and residuals before = result and residuals after, for one chunk; and each of them once in the
 // result.
-inline std::string unbalanced(const Outcome& out, int chunk, Terms& terms) {
+inline std::string unbalanced(const Interpreted& out, int chunk, Terms& terms) {
   const auto c = static_cast<std::size_t>(chunk);
   Terms::Linear result;
   terms.add(result, out.output[0][c], 1);
@@ -319,7 +319,7 @@ inline std::string flaw(const PlanRow& row, const std::vector<Plan>& all, const 
   const int size = ranks.size;
   for (const bool feedback : {false, true}) {
     Terms terms;
-    const Outcome out = interpret(all, feedback, terms);
+    const Interpreted out = interpret(all, feedback, terms);
     if (!out.error.empty()) return out.error;
     for (int c = 0; c < all[0].chunks; ++c) {
       const Terms::Id expected = promise(row).formula(terms, ranks, c, feedback);

@@ -63,7 +63,7 @@ std::vector<Plan> bcasts(const Kind& kind) {
 // end with what that wire decodes to.
 std::string flaw(const Kind& kind, const std::vector<Plan>& all) {
   Terms terms;
-  const Outcome out = interpret(all, kind.feedback, terms);
+  const Interpreted out = interpret(all, kind.feedback, terms);
   if (!out.error.empty()) return out.error;
   const auto root = static_cast<std::size_t>(kind.root);
   for (std::size_t c = 0; c < out.output[0].size(); ++c) {
@@ -93,7 +93,7 @@ TEST(RootedPlan, a_broadcast_sends_as_little_as_its_row_says) {
   for (const Kind& kind : kinds(sizes())) {
     const std::vector<Plan> all = bcasts(kind);
     Terms terms;
-    const Outcome out = interpret(all, kind.feedback, terms);
+    const Interpreted out = interpret(all, kind.feedback, terms);
     const std::vector<int>& sent = out.sent;
     for (std::size_t r = 0; r < sent.size(); ++r) {
       const bool is_root = static_cast<int>(r) == kind.root;
@@ -145,7 +145,7 @@ std::vector<Plan> reductions(const Kind& kind, bool encodes_own) {
 // the inputs and the residuals before. Without feedback the result is the inputs less losses.
 std::string flaw_of_reduction(const Kind& kind, const std::vector<Plan>& all) {
   Terms terms;
-  const Outcome out = interpret(all, kind.feedback, terms);
+  const Interpreted out = interpret(all, kind.feedback, terms);
   if (!out.error.empty()) return out.error;
   const auto root = static_cast<std::size_t>(kind.root);
   for (std::size_t c = 0; c < out.output[root].size(); ++c) {
@@ -188,7 +188,7 @@ TEST(RootedPlan, a_reduction_sends_one_vector_from_each_rank_but_the_root_and_th
     for (const bool encodes_own : {false, true}) {
       const std::vector<Plan> all = reductions(kind, encodes_own);
       Terms terms;
-      const Outcome out = interpret(all, kind.feedback, terms);
+      const Interpreted out = interpret(all, kind.feedback, terms);
       for (std::size_t r = 0; r < all.size(); ++r) {
         const bool is_root = static_cast<int>(r) == kind.root;
         EXPECT_EQ(out.sent[r], is_root ? 0 : kind.is_tree() ? 1 : kind.size - 1) << kind.text();

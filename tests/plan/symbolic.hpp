@@ -146,7 +146,7 @@ class Terms {
 };
 
 // What the ranks hold at the end. Nothing but `error` means anything if that is not empty.
-struct Outcome {
+struct Interpreted {
   std::string error;
   std::vector<std::vector<Terms::Id>> output, residual;  // [rank][chunk]
   std::vector<int> sent, sent_raw;                       // encoded and raw wires per rank
@@ -171,7 +171,7 @@ class Machine {
     }
   }
 
-  Outcome run() {
+  Interpreted run() {
     check_shapes();
     for (bool moved = true; moved && outcome_.error.empty();) {
       moved = false;
@@ -384,11 +384,11 @@ class Machine {
   NumberMap<Posted> posted_;         // by sender and receiver, and tag
   NumberMap<Terms::Id> operand_of_;  // by chunk and Step::sum
   NumberMap<int> sum_of_;            // by chunk and operand
-  Outcome outcome_;
+  Interpreted outcome_;
 };
 
-inline Outcome interpret(const std::vector<Plan>& plans, bool feedback, Terms& terms,
-                         Written written = Written::all) {
+inline Interpreted interpret(const std::vector<Plan>& plans, bool feedback, Terms& terms,
+                             Written written = Written::all) {
   return Machine(plans, feedback, terms, written).run();
 }
 
