@@ -251,6 +251,7 @@ Choice Chooser::next() {
   account_s_ += std::exchange(reserved_s_, 0.0);  // of a call that ended before the ranks agreed
   account_s_ = std::min(account_s_ + kShare * dense_s(), kMost * dense_s());
   spent_s_ *= 1 - 1.0 / kWindow;
+  settle();
   now_ = frozen_ != kNone ? run(frozen_) : choose();
   now_.agrees =
       now_.agrees || totals_.calls == 1;  // so that all know of a rank that has no memory for this class
@@ -302,6 +303,7 @@ void Chooser::pay(double seconds) {
 
 // All is measured again, as at the beginning. What was learnt of the samples and of the model stays.
 void Chooser::forget_times() {
+  changed_at_ = totals_.calls;
   for (Known& k : known_) {
     k.forget_runs();
     k.usual = 0;
@@ -535,6 +537,8 @@ void Chooser::restart() noexcept {
   splits_ = unpaid_agreements_ = 0;
   first_dense_s_ = 0;
   wants_dense_ = false;
+  settled_ = {};
+  changed_at_ = 0;
   if (frozen_ != kNone) take_file();
 }
 
@@ -598,9 +602,27 @@ void Chooser::take_file() {
   set(0, file_.dense_s);
 }
 
+// A favourite while no time is far from the usual: a candidate that is trusted, or MPI after enough calls to
+// try others. Just before a change is seen, slow calls may make MPI the favourite, or another candidate.
+void Chooser::settle() {
+  constexpr std::uint64_t kEnough = 50;
+  const auto is_calm = [](const Known& k) { return k.unusual == 0 && k.drifting == 0; };
+  if (!std::all_of(known_.begin(), known_.end(), is_calm)) return;
+  const std::size_t best = favourite();
+  const std::uint64_t tried = totals_.calls - (settled_.dense_s > 0 ? changed_at_ : 0);
+  if (best != 0 || tried >= kEnough) settled_ = {best, seconds(best), seconds(0)};
+}
+
 KnownClass Chooser::known() const {
-  const std::size_t best = frozen_ != kNone ? frozen_ : favourite();
-  return {calls_, candidates_[best].method, seconds(best), seconds(0), margin_, totals_.calls};
+  Settled now = settled_;
+  std::uint64_t learnt_from = totals_.calls;
+  if (frozen_ != kNone) {
+    now = {frozen_, seconds(frozen_), seconds(0)};
+  } else if (settled_.dense_s == 0 || !is_within_limit(settled_.candidate)) {
+    now = {0, seconds(0), seconds(0)};
+    learnt_from = 0;
+  }
+  return {calls_, candidates_[now.candidate].method, now.seconds, now.dense_s, margin_, learnt_from};
 }
 
 }  // namespace mq

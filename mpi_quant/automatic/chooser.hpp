@@ -79,7 +79,8 @@ class Chooser {
   // limit cannot be kept with the method, MPI. The error of the method is still sampled and judged. May throw
   // std::bad_alloc.
   void freeze(const KnownClass* known);
-  // The line for a file, from which the next run may choose.
+  // The line for a file, from which the next run may choose. While all is measured again, the line of before.
+  // In the first calls learnt_from is 0: then it is no line.
   KnownClass known() const;
 
   const CallClass& calls() const { return calls_; }
@@ -125,7 +126,13 @@ class Chooser {
   struct KnownTimes {
     double seconds = 0, dense_s = 0, margin = kMargin;
   };
+  // The last favourite that was no passing one.
+  struct Settled {
+    std::size_t candidate = 0;
+    double seconds = 0, dense_s = 0;
+  };
   void take_file();
+  void settle();
   bool is_within_limit(std::size_t i) const;
   bool is_over_other_plan(std::size_t i, std::size_t of) const;
   bool is_probed(std::size_t i, std::size_t best) const;
@@ -183,6 +190,8 @@ class Chooser {
   double judged_s_ = 0;           // what judging a result takes, as measured; 0: not known
   double booked_s_ = 0;           // for the judging of that call
   std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
+  Settled settled_;
+  std::uint64_t changed_at_ = 0;  // call from which on all was measured again
   unsigned splits_ = 0;
   // Where the slowest rank counts: MPI's first time, until there is a second one; and the agreements until
   // then, which are more than the first account bears.

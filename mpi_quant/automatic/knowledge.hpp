@@ -25,7 +25,7 @@ struct KnownClass {
   CallClass calls;
   Method method;
   double seconds = 0, dense_s = 0, margin = 1;
-  std::uint64_t learnt_from = 0;  // calls
+  std::uint64_t learnt_from = 0;  // calls; 0: not enough of them
 };
 
 // An error names the line and the word.

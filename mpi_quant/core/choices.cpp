@@ -187,7 +187,7 @@ void Memories::write(const std::string& path) const {
   std::ofstream file(beside);
   file << "# What auto has learnt: docs/auto.md\n";
   for (const ChoiceSummary& summary : freed_)
-    if (summary.known.dense_s > 0) file << to_string(summary.known) << '\n';
+    if (summary.known.learnt_from > 0 && summary.known.dense_s > 0) file << to_string(summary.known) << '\n';
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(beside, path, error);

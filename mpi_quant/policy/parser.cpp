@@ -122,6 +122,7 @@ class Parser {
           "\"4K-64K small: ...\"; scalars, norms and flags are below");
     const std::size_t start = skip();
     MQ_TRY(method(out.method));
+    out.safeguards.feedback = usual_identity(out.method);
     unsigned given = 0;
     while (is_letter(peek())) MQ_TRY(option(out, given));
     if (out.safeguards.error != 0 && out.safeguards.guard == 0) return expected("guard=N beside error=");
@@ -134,6 +135,8 @@ class Parser {
   Status fits_memory(const Rule& out, std::size_t start) const {
     if (!adds(out.collective) && out.safeguards.guard != 0)
       return error(start, "guard= in a rule for " + std::string(name(out.collective)), "it compares sums");
+    if (out.method.automatic.kind == Automatic::Kind::feedback && out.safeguards.feedback == Identity::off)
+      return error(start, "feedback=off beside auto(error=feedback)", "it chooses methods with feedback");
     if (out.method.memory == nullptr) return {};
     const kernels::MemoryRule& rule = *out.method.memory;
     if (!rule.keeps_sums && out.safeguards.guard != 0)
@@ -163,6 +166,9 @@ class Parser {
     if (out.method.chooses() && (name == "guard" || name == "error"))
       return error(start, "auto judges its results itself, and takes no " + std::string(name) + "=",
                    "auto(error=X) names the limit");
+    if (out.method.chooses() && name == "feedback" && out.method.automatic.kind != Automatic::Kind::feedback)
+      return error(start, "this auto keeps nothing from call to call, and takes no feedback=",
+                   "auto(error=feedback) does");
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;
     if (!take('=')) return expected("'='");

@@ -50,9 +50,9 @@ std::string print_selectors(const Rule& rule) {
 }
 
 // " feedback=address guard=64 error=0.05": only what differs from the preset.
-std::string print_safeguards(const Safeguards& safeguards) {
+std::string print_safeguards(const Safeguards& safeguards, const Method& method) {
   std::string out;
-  if (safeguards.feedback != Safeguards{}.feedback)
+  if (safeguards.feedback != usual_identity(method))
     out.append(" feedback=").append(name(safeguards.feedback));
   if (safeguards.guard != 0) out += " guard=" + size_text(safeguards.guard);
   if (safeguards.error != 0) out += " error=" + number(safeguards.error);
@@ -137,7 +137,7 @@ std::string to_string(const Method& method) {
 }
 
 std::string action_text(const Rule& rule) {
-  std::string out = to_string(rule.method) + print_safeguards(rule.safeguards);
+  std::string out = to_string(rule.method) + print_safeguards(rule.safeguards, rule.method);
   if (rule.seed) out += " seed=" + std::to_string(*rule.seed);
   return out;
 }

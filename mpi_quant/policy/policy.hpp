@@ -117,6 +117,11 @@ enum class Identity : std::uint8_t {
   sequence,  // the stated key, or without one the position after MPI_Pcontrol's last "step"
 };
 std::string_view name(Identity);
+// Of a rule that does not say. auto(error=feedback) has no other use than feedback, and unmodified programs
+// name no keys.
+constexpr Identity usual_identity(const Method& method) {
+  return method.automatic.kind == Automatic::Kind::feedback ? Identity::address : Identity::key;
+}
 
 // What a rule asks for beside the method. For calls of unmodified programs.
 struct Safeguards {

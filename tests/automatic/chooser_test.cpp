@@ -276,6 +276,29 @@ TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
   EXPECT_LE(late, (seen + hidden) * 3 / 200 + (kSanitized ? 2 : 0));
 }
 
+// While all is measured again, a file and a report still say what was the fastest.
+TEST(Chooser, the_line_for_a_file_outlives_a_change_of_the_network) {
+  int seen = 0;
+  const auto look = [&](World& world) {
+    for (int i = 0; i < 300; ++i) world.call();
+    const bool was_exact = world.chooser.known().method.exact();
+    const std::uint64_t changes = world.chooser.totals().changes;
+    const Network n = world.network();
+    world.set_network({n.name, n.latency_s * 10, n.overhead_s * 10, n.byte_s * 10});
+    for (int i = 0; i < 40 && world.chooser.totals().changes == changes; ++i) world.call();
+    if (was_exact || world.chooser.totals().changes == changes) return;
+    ++seen;
+    for (int i = 0; i < 100; ++i) {
+      const KnownClass known = world.chooser.known();
+      EXPECT_TRUE(i >= 50 || !known.method.exact()) << i << " calls after the change";
+      EXPECT_GT(known.learnt_from, 0u) << i;
+      world.call();
+    }
+  };
+  over_worlds(look, 1);
+  EXPECT_GT(seen, of_all(20));
+}
+
 // The data lose far more from one call to the next: no result is over the limit, and the method goes.
 TEST(Chooser, data_that_change_are_exact_at_once) {
   over_worlds([](World& world) {

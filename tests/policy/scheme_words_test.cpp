@@ -33,6 +33,15 @@ TEST(AutoWords, what_may_follow_auto_is_printed_as_it_is_read) {
   EXPECT_EQ(limit_of("auto(error=feedback)"), (Automatic{Automatic::Kind::feedback, kUsualDebt}));
   EXPECT_EQ(limit_of("auto(error=feedback:9)"), (Automatic{Automatic::Kind::feedback, 9}));
   EXPECT_EQ(to_string(*parse_method(" auto ( error = 0 ) ")), "auto");
+  for (const Identity identity : {Identity::key, Identity::address, Identity::sequence}) {
+    const bool is_usual = identity == Identity::address;  // it would do nothing in programs without keys
+    const std::string rule =
+        "64K-: auto(error=feedback)" + (is_usual ? "" : " feedback=" + std::string(name(identity)));
+    const Result<Policy> policy = Policy::parse(rule);
+    ASSERT_TRUE(policy.ok()) << rule;
+    EXPECT_EQ(policy->rules()[0].safeguards.feedback, identity) << rule;
+    EXPECT_EQ(policy->to_string(), rule);
+  }
 }
 
 TEST(AutoWords, errors_name_what_is_wrong) {
@@ -46,6 +55,9 @@ TEST(AutoWords, errors_name_what_is_wrong) {
   expect_error("64K-: auto/direct", "auto chooses its plan");
   expect_error("64K-: auto memory=decay", "auto chooses the memory rule");
   expect_error("64K-: auto(error=0.1) guard=5", "judges its results itself");
+  expect_error("64K-: auto(error=0.1) feedback=address", "keeps nothing from call to call");
+  expect_error("64K-: auto feedback=off", "keeps nothing from call to call");
+  expect_error("64K-: auto(error=feedback) feedback=off", "it chooses methods with feedback");
   expect_error("64K-: auto(error=0.1); 1M- site=a.c*: mpi", "auto and site= in one policy");
   expect_error("auto: mpi", "expected ':' before the method");
 }

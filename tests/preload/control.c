@@ -311,7 +311,7 @@ static void halves(void) {
  * one rank switches the library off and on again. */
 static void many(void) {
   int i, k;
-  for (k = 0; k < 80; ++k) {
+  for (k = 0; k < 120; ++k) {
     double error = 0, energy = 0;
     float greatest;
     fill((float)(1 + k % 3));
