@@ -29,6 +29,7 @@ constexpr double kMostOff = 5;  // a candidate, from the model
 // passes.
 constexpr double kJudging = 1.5, kMostJudging = 3;
 constexpr double kWorthJudging = 0.95;  // of MPI's time
+constexpr double kMostTrying = 3;  // MPI's times that a call is charged at most for samples of what did not run
 // The other plans of the favourite's codec: runs in any case, if the model takes them to need at most so many
 // times as long, and the first run took at most so many times as long.
 constexpr std::size_t kProbes = 2;
@@ -164,7 +165,7 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
   constexpr double kLast = 0.999;  // of that: after all that are expected to be ahead
   for (std::size_t i = 1; i < known_.size(); ++i) {
     const Known& k = known_[i];
-    double expected = k.time * (k.runs == 0 ? kOptimism : 1);
+    double expected = k.runs == 0 ? k.time * kOptimism + sample_s(i) : k.time;
     if (is_probed(i, best)) expected = std::min(expected, kLast * kAhead * call_s(best));
     // Another call's agreement costs nothing then. One that was over the limit is not worth an agreement.
     const bool waits = asks_for_sample(i) && (best != 0 || k.error >= 0);
@@ -182,8 +183,9 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
 // Beyond MPI's own reduction, at worst.
 double Chooser::cost_of_try(std::size_t i) const {
   const Known& k = known_[i];
-  return std::max(k.time * (k.runs == 0 ? kPessimism : 1) - mpi_s(),
-                  asks_for_sample(i) && !agrees_anyway_ ? agreement_s_ : 0.0);
+  const double takes = k.runs == 0 ? k.time * kPessimism + sample_s(i) : k.time;
+  const double if_over_limit = sample_s(i) + (agrees_anyway_ ? 0 : agreement_s_);
+  return std::max(takes - mpi_s(), asks_for_sample(i) ? if_over_limit : 0.0);
 }
 
 // The next candidate to be tried on a sample in the agreement of another call: one that would be ahead; or
@@ -242,7 +244,8 @@ Choice Chooser::leave_to_mpi(bool is_favourite) {
   if (!is_favourite) return choice;
   choice.agrees = !knows_network() || totals_.calls - last_agreement_ >= calls_between_agreements();
   const std::size_t next = worth_a_scout(0);
-  if (choice.agrees || (agrees_anyway_ && known_[next].error < 0)) choice.scouted = next;
+  const bool can_pay = account_s_ > 0;
+  if (choice.agrees || (agrees_anyway_ && can_pay && known_[next].error < 0)) choice.scouted = next;
   return choice;
 }
 
@@ -317,8 +320,10 @@ void Chooser::forget_times() {
 
 void Chooser::add_time(std::size_t i, double seconds) {
   Known& k = known_[i];
-  const double gain = mpi_s() - seconds, most_loss = (k.runs == 0 ? kMostFirstLoss : kMostLoss) * dense_s();
-  const double least = std::min(account_s_, -kMostLoss * dense_s());  // judging may have cost more
+  // What a sample takes is known, and no disturbance.
+  const double gain = mpi_s() - seconds, usual_loss = kMostLoss * dense_s() + sample_s(i),
+               most_loss = k.runs == 0 ? kMostFirstLoss * dense_s() + sample_s(i) : usual_loss;
+  const double least = std::min(account_s_, -usual_loss);  // judging may have cost more
   account_s_ = std::clamp(account_s_ + std::max(gain, -most_loss), least, kMost * dense_s());
   totals_.saved_s += gain;
   if (gain < 0) {
@@ -331,7 +336,7 @@ void Chooser::add_time(std::size_t i, double seconds) {
     account_s_ -= k.excused_s;
     spent_s_ += k.excused_s;
   }
-  k.excused_s = k.runs == 0 ? std::clamp(-gain, most_loss, kMostLoss * dense_s()) - most_loss : 0;
+  k.excused_s = k.runs == 0 ? std::clamp(-gain, most_loss, usual_loss) - most_loss : 0;
   k.add_run(seconds);
   if (k.predicted > 0 && k.runs == kTries)
     k.correction = std::clamp(k.correction * k.time / k.predicted, 1 / kMostOff, kMostOff);
@@ -405,11 +410,20 @@ void Chooser::hear_times(const Heard& heard) {
     if (is_first && dense_s() > 0) fit();
   }
   if (const double s = seconds_of(heard.dense, timed()); s > 0) add_dense(s);
-  if (double s = seconds_of(heard.call, timed()); s > 0 && timed_ != kNone) {
+  if (double s = seconds_of(heard.call, timed()); s > 0 && has_tried_) {
+    pay_trying(s);
+  } else if (s > 0 && timed_ != kNone) {
     if (timed() == TimedRank::slowest) s += agreement_s_;  // it was timed from there on
     is_timed_judged_ ? add_judging(timed_, s) : add_time(timed_, s);
   }
   booked_s_ = 0;
+}
+
+// Each rank's own work, without waiting, so little of it is a disturbance.
+void Chooser::pay_trying(double seconds) {
+  const double most = kMostTrying * dense_s();
+  pay(std::min(seconds, most));
+  if (has_prepared_) trying_s_ = std::min(seconds, most);
 }
 
 // A call with judging took so long. Judging is booked with what it took beyond the usual.
@@ -421,14 +435,16 @@ void Chooser::add_judging(std::size_t i, double seconds) {
   pay(took - booked_s_);
 }
 
-// The sample says the same of all plans of a codec.
-void Chooser::take_sample(std::size_t of, const Sampled& sampled) {
+// The sample says the same of all plans of a codec. sees_all: as the one does that a call is allowed by. What
+// others say does not speak against that one until its time to be asked again.
+void Chooser::take_sample(std::size_t of, const Sampled& sampled, bool sees_all) {
   const Method& tried = candidates_[of].method;
   for (std::size_t i = 1; i < known_.size(); ++i) {
     AutoCandidate& c = candidates_[i];
     if (c.method.codec != tried.codec || c.method.params != tried.params) continue;
     Known& k = known_[i];
-    k.error = static_cast<double>(sampled.error);
+    const bool stays_over = !sees_all && !is_within_limit(i) && totals_.calls < k.retry;
+    if (!stays_over) k.error = static_cast<double>(sampled.error);
     k.sampled_at = totals_.calls;
     const double bytes = static_cast<double>(sampled.wire_bytes), before = c.wire_bytes;
     if (c.sized_by_data && bytes > 0) {
@@ -437,7 +453,7 @@ void Chooser::take_sample(std::size_t of, const Sampled& sampled) {
       if (frozen_ == kNone && std::abs(bytes - before) > kOtherSize * before) k.forget_runs();
       if (frozen_ == kNone && dense_s() > 0 && k.runs == 0) predict(i);
     }
-    if (!is_within_limit(i)) miss(k);
+    if (!is_within_limit(i) && !stays_over) miss(k);
   }
 }
 
@@ -450,13 +466,20 @@ void Chooser::miss(Known& k) {
 bool Chooser::heard(const Heard& heard, bool runs) {
   if (now_.agrees) last_agreement_ = totals_.calls;
   if (frozen_ == kNone) hear_times(heard);
-  if (now_.scouted != 0) take_sample(now_.scouted, heard.scouted);
-  if (now_.sampled) take_sample(now_.candidate, heard.own);
+  // Scouts see some of several vectors, and no residuals.
+  const bool scouts_see_all = calls_.vectors == 0 && calls_.limit.kind != Automatic::Kind::feedback;
+  if (now_.scouted != 0) take_sample(now_.scouted, heard.scouted, scouts_see_all);
+  if (now_.sampled) take_sample(now_.candidate, heard.own, true);
   const bool allowed = !now_.sampled || is_within_limit(now_.candidate);
   const bool ran = now_.candidate != 0 && allowed && runs;
   (ran ? pending_s_ : account_s_) += std::exchange(reserved_s_, 0.0);
   if (now_.agrees && !ran) pay_agreement();
-  timed_ = ran ? now_.candidate : kNone;
+  if (ran) {
+    timed_ = now_.candidate;
+    has_tried_ = false;
+  } else {
+    mpi_reduces();
+  }
   is_timed_judged_ = now_.judged;
   if (ran && !is_trusted(now_.candidate) && !now_.judged) ++known_[now_.candidate].unjudged;
   totals_.compressed += ran;
@@ -468,8 +491,14 @@ bool Chooser::heard(const Heard& heard, bool runs) {
   return allowed;
 }
 
-void Chooser::split() {
+void Chooser::mpi_reduces() {
   timed_ = kNone;
+  has_prepared_ = now_.candidate != 0;
+  has_tried_ = has_prepared_ || now_.scouted != 0 || now_.measures;
+}
+
+void Chooser::split() {
+  mpi_reduces();
   account_s_ += std::exchange(reserved_s_, 0.0);
   pay_agreement();
   count_split();
@@ -530,6 +559,8 @@ void Chooser::restart() noexcept {
   is_rated_ = false;
   now_ = {};
   timed_ = kNone;
+  has_tried_ = has_prepared_ = false;
+  trying_s_ = 0;
   agreement_s_ = account_s_ = reserved_s_ = pending_s_ = spent_s_ = judged_s_ = booked_s_ = 0;
   is_timed_judged_ = false;
   margin_ = kMargin;

@@ -14,8 +14,8 @@
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.
 //
-// The budget: what a candidate takes beyond MPI's own reduction, what an agreement takes in a call that MPI
-// reduces, and what judging a result took, is paid from an account. If each call makes an agreement anyway,
+// The budget: what a candidate takes beyond MPI's own reduction, what an agreement and samples take in a call
+// that MPI reduces, and what judging a result took, is paid from an account. If each call makes an agreement anyway,
 // it is part of MPI's time. The account gets one hundredth of MPI's time with each call and what compressed
 // calls save, and holds at most the time of one and a half of MPI's reductions. One call is charged at most
 // one of MPI's times, because what takes longer is mostly a disturbance that has nothing to do with the
@@ -143,12 +143,16 @@ class Chooser {
   bool is_trusted(std::size_t i) const;
   std::size_t worth_a_try(std::size_t best) const;
   std::size_t worth_a_scout(std::size_t best) const;
-  void take_sample(std::size_t i, const Sampled& sampled);
+  void take_sample(std::size_t i, const Sampled& sampled, bool sees_all);
   double cost_of_try(std::size_t i) const;
+  // Of what the call of an untried candidate takes, the part for its sample.
+  double sample_s(std::size_t i) const { return candidates_[i].is_sure ? 0 : trying_s_; }
   Choice choose();
   Choice run(std::size_t i) const;
   Choice leave_to_mpi(bool is_favourite);
   void hear_times(const Heard& heard);
+  void mpi_reduces();
+  void pay_trying(double seconds);
   TimedRank timed() const { return calls_.timed(); }
   void miss(Known& known);
   void distrust(std::size_t of, double error);
@@ -181,6 +185,9 @@ class Chooser {
   bool is_rated_ = false;      // slowness_ was measured
   Choice now_;                 // of the call under way
   std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
+  bool has_tried_ = false;     // MPI reduced that call, but methods were tried on samples before
+  bool has_prepared_ = false;  // and one of them was to reduce it
+  double trying_s_ = 0;        // what that took, the last time
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t frozen_ = kNone;
   KnownTimes file_;           // what the line of the file says, if frozen_ is a candidate

@@ -18,6 +18,8 @@ class OwnTimes {
   void add_call(double seconds, double after_agreement_s) {
     call_s_ = timed_ == TimedRank::fastest ? seconds : after_agreement_s;
   }
+  // The last call with an agreement was MPI's: what it took to try methods before the agreement.
+  void add_trying(double seconds) { call_s_ = seconds; }
   void add_agreement(double seconds) { agreement_s_ = seconds; }
   // Whether MPI's own call says anything. number: among the calls of the class, from 1 on. The first one also
   // makes connections and memory, which shows only beside others.

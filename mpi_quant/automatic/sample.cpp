@@ -105,7 +105,7 @@ bool Sample::take(std::span<const SampledVector> vectors, kernels::Element eleme
       const std::size_t here = std::max<std::size_t>(run - first, of_each ? 1 : 0);
       if (here == 0) continue;
       const std::size_t length = std::min(kRun, vector.n);
-      const Part& part = parts_.emplace_back(Part{vector, std::min(here, vector.n / length), length, room});
+      const Part& part = parts_.emplace_back(Part{vector, run > first, std::min(here, vector.n / length), length, room});
       room += part.n();
       longest = std::max(longest, part.n());
     }
@@ -133,11 +133,12 @@ const std::byte* Sample::elements_of(const Part& part) const {
   return elements_.data() + part.first * kernels::element_bytes(element_);
 }
 
-Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
+Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa, bool on_each) {
   const kernels::CodecOps& ops = *candidate.method.codec->ops(element_, isa);
   Sampled all;
   double bytes = 0, elements = 0;
   for (const Part& part : parts_) {
+    if (!on_each && !part.is_drawn) continue;
     const Sampled one = try_part(part, candidate, ops);
     const float error = is_group_ ? one.error * by_chance(part.of.n) : one.error;
     all.error = std::max(all.error, std::min(error, unknown_sample().error));

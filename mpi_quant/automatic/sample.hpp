@@ -35,7 +35,8 @@ class Sample {
   // What a candidate does to it. The error is the greatest of the vectors. That of each of several is taken
   // to be as great as it may become by chance: the sum of short vectors that are independent may be much
   // shorter (L2) than usual.
-  Sampled try_on(const AutoCandidate& candidate, kernels::Isa isa);
+  // on_each: else only on the vectors that are there without of_each.
+  Sampled try_on(const AutoCandidate& candidate, kernels::Isa isa, bool on_each);
   // How many elements a second rated_codec() encodes and decodes, of those in the middle of the vector, where
   // they lie. 0: not known, because there is no memory. Takes two passes over a 128th of the vector, at least
   // 1024 elements each.
@@ -47,6 +48,7 @@ class Sample {
  private:
   struct Part {
     SampledVector of;
+    bool is_drawn;             // it is there without of_each, too
     std::size_t runs, length;  // of the sample; and elements of each run
     std::size_t first;         // in elements_
     std::size_t n() const { return runs * length; }

@@ -63,13 +63,13 @@ void CallSamples::bring(const Chosen& chosen, const Call& call, kernels::Element
   if (!sample_.take(vectors_, element, chooser.seconds(chooser.favourite()), taken_++, choice.sampled))
     return;
   const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
-  if (choice.scouted != 0) heard.scouted = sample_.try_on(chooser.candidate(choice.scouted), isa);
+  if (choice.scouted != 0) heard.scouted = sample_.try_on(chooser.candidate(choice.scouted), isa, false);
   if (owes) heard.scouted.error = 0;  // what a call leaves out waits for the next
   if (!choice.sampled) return;
   if (owes)
     heard.own = {sample_.debt(), 0};
   else
-    heard.own = sample_.try_on(chooser.candidate(choice.candidate), isa);
+    heard.own = sample_.try_on(chooser.candidate(choice.candidate), isa, true);
 }
 
 }  // namespace mq

@@ -62,6 +62,8 @@ class ChoiceClass final : public CallClock {
     const double now = now_s();
     times.add_call(scaled(now - begin_s, bytes), scaled(now - agreed_s, bytes));
   }
+  // Instead of the codecs.
+  void mpi_reduces(const Chosen& chosen) noexcept { times.add_trying(scaled(chosen.trying_s, chosen.bytes)); }
   // A time as if the vector had the size that stands for the class.
   double scaled(double seconds, std::size_t bytes) const {
     return seconds * static_cast<double>(chooser().calls().bytes) / static_cast<double>(bytes);
@@ -299,9 +301,11 @@ void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::El
     calls.overlap.bring(candidate_of(chosen).method, calls.timed(), heard);
   }
   const Choice& choice = chosen.choice;
+  const double begin_s = choice.candidate != 0 ? chosen.begin_s : now_s();
   if (choice.measures || choice.sampled || choice.scouted != 0)
     choices_of(state).samples.bring(chosen, call, element, waiting, heard);
   chosen.agreement_s = now_s();
+  chosen.trying_s = chosen.agreement_s - begin_s;
 }
 
 std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
@@ -323,13 +327,17 @@ std::optional<Reason> hear(const Chosen& chosen, const Heard& heard, bool runs,
   }
   calls.agreed_s = now_s();
   calls.times.add_agreement(calls.agreed_s - chosen.agreement_s);
-  if (!chosen.chooser->heard(heard, runs)) return Reason::inexact;
+  const bool allowed = chosen.chooser->heard(heard, runs);
+  if (choice.candidate == 0 || !allowed || !runs) calls.mpi_reduces(chosen);
+  if (!allowed) return Reason::inexact;
   return {};
 }
 
 void disagree(const Chosen& chosen, const Heard& heard) noexcept {
   if (chosen.calls == nullptr || !chosen.teaches) return;
-  all_know_the_same(heard) ? chosen.chooser->split() : chosen.calls->restart(*chosen.chooser);
+  if (!all_know_the_same(heard)) return chosen.calls->restart(*chosen.chooser);
+  chosen.chooser->split();
+  chosen.calls->mpi_reduces(chosen);
 }
 
 void took(const Chosen& chosen) noexcept {

@@ -22,6 +22,7 @@ struct Chosen {
   std::size_t bytes = 0;         // of its vector
   double begin_s = 0;            // when it began
   double agreement_s = 0;        // when its agreement began
+  double trying_s = 0;           // what it took before that to prepare a method, and to try some on samples
 };
 
 }  // namespace mq

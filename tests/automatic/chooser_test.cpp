@@ -168,6 +168,34 @@ TEST(Chooser, what_several_vectors_save_in_messages_is_found) {
         }
 }
 
+// A sample of each of many vectors may take as long as MPI's own calls, also if MPI then reduces, because the
+// sample lost too much. The first two are tried before their time is known, so 2.5 % are allowed. Samples of some of the vectors, which say less, do not lead to such calls again and again.
+TEST(Chooser, samples_of_several_vectors_are_paid_for) {
+  std::uint64_t tried = 0;
+  for (const Network& network : kNetworks)
+    for (const double sampling : {0.2, 0.5, 1.0})
+      for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        CallClass calls{64 << 10, kernels::Element::f32, 2, kPercent};
+        calls.vectors = 4;
+        World world(calls, network, seed, true);
+        world.sampling = sampling;
+        world.scouting = 0.05;
+        world.scouted_error = 0;
+        world.error = [](const AutoCandidate& c) { return c.method.codec->lossless ? 0 : 0.9; };
+        double took = 0, of_mpi = 0;
+        for (int i = 0; i < 200; ++i) {
+          took += world.call().seconds;
+          of_mpi += world.call_s(0);
+        }
+        const std::uint64_t over = world.chooser.totals().inexact;
+        EXPECT_LE(took, 1.025 * of_mpi) << network.name << ", " << over << " samples over the limit";
+        tried += over;
+        for (int i = 0; i < 800; ++i) world.call();
+        EXPECT_LE(world.chooser.totals().inexact, 60u) << network.name;
+      }
+  EXPECT_GE(tried, 40u);
+}
+
 TEST(Chooser, methods_that_measure_a_vector_do_not_serve_several) {
   CallClass calls{1 << 20, kernels::Element::f32, 2, {Automatic::Kind::feedback, 100}};
   const std::size_t all = candidates_of(calls).size();

@@ -32,7 +32,7 @@ Sampled tried(const std::vector<T>& x, const char* method, double call_s = 1) {
   const SampledVector vector[]{sampled(x)};
   EXPECT_TRUE(
       sample.take(vector, sizeof(T) == 8 ? kernels::Element::f64 : kernels::Element::f32, call_s, 3, true));
-  return sample.try_on(candidate(method), kernels::Isa::scalar);
+  return sample.try_on(candidate(method), kernels::Isa::scalar, true);
 }
 
 TEST(Sample, errors_and_bytes_are_those_of_the_codec) {
@@ -132,7 +132,7 @@ TEST(Sample, the_error_of_several_vectors_is_that_of_the_worst) {
                          std::uint64_t number = 0) {
     Sample sample;
     EXPECT_TRUE(sample.take(vectors, kernels::Element::f32, call_s, number, of_each));
-    return sample.try_on(candidate("topk(k=0.02)"), kernels::Isa::scalar).error;
+    return sample.try_on(candidate("topk(k=0.02)"), kernels::Isa::scalar, true).error;
   };
   for (const double call_s : {0.0, 1e-4, 1.0}) {
     EXPECT_GT(error({sampled(sparse), sampled(dense)}, call_s, true), 0.5F) << call_s;
@@ -189,7 +189,7 @@ TEST(Sample, bytes_of_several_vectors_are_those_of_all_elements) {
   Sample sample;
   const SampledVector vectors[]{sampled(dense), sampled(zeros)};
   ASSERT_TRUE(sample.take(vectors, kernels::Element::f32, 0, 1, true));
-  EXPECT_NEAR(sample.try_on(candidate("zerorun"), kernels::Isa::scalar).wire_bytes, 0.4, 0.1);
+  EXPECT_NEAR(sample.try_on(candidate("zerorun"), kernels::Isa::scalar, true).wire_bytes, 0.4, 0.1);
   EXPECT_FALSE(sample.take({}, kernels::Element::f32, 1, 1, true));
 }
 

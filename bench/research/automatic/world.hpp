@@ -51,6 +51,9 @@ class World {
   std::uint64_t outlier = 0;  // the number of a call that takes so many of MPI's times beside
   double outlier_s = 0;
   double judging = 1.5;  // of MPI's time: what judging a result takes
+  double sampling = 0;   // of MPI's time: what a method takes before its call, to be tried on a sample
+  double scouting = 0;   // the same of one that is only looked at
+  double scouted_error = 1;  // of the error of the whole sample: what shows where it is only looked at
   double first_run = 0;  // of MPI's time: what the first run of a candidate takes beside, as it gets memory
 
   // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
@@ -149,12 +152,15 @@ class World {
       if (choice.measures) measure_rates(heard);
       if (choice.sampled) heard.own = sample(choice.candidate);
       if (choice.scouted != 0) heard.scouted = sample(choice.scouted);
+      heard.scouted.error *= static_cast<float>(scouted_error);
       if (heard_by != nullptr) (void)heard_by->heard(heard);
       if (!chooser.heard(heard)) done.reduced_by = 0;
     }
     done.lateness = unit(next_random()) < late_share ? 2 : 1;
     const double factor = done.lateness * (1 + noise * (2 * unit(next_random()) - 1));
     double reduction = true_s(done.reduced_by) * factor;
+    const double trying =
+        agrees ? true_s(0) * (sampling * choice.sampled + scouting * (choice.scouted != 0)) : 0;
     if (disturbed_share > 0 && unit(next_random()) < disturbed_share)
       done.disturbed_s = disturbance * true_s(0);
     if (chooser.totals().calls == outlier) done.disturbed_s += outlier_s * true_s(0);
@@ -163,7 +169,7 @@ class World {
     has_run_[done.reduced_by] = true;
     reduction += done.disturbed_s;
     if (done.reduced_by != 0) {
-      done.seconds = reduction + (choice.judged ? judging * true_s(0) * factor : 0);
+      done.seconds = trying + reduction + (choice.judged ? judging * true_s(0) * factor : 0);
       times_.add_call(done.seconds, done.seconds - agreement);
       done.result_error = hidden_error * result_error(done.reduced_by);
       if (choice.judged) {
@@ -172,7 +178,8 @@ class World {
       }
     } else {
       if (times_.counts(agrees, chooser.totals().calls)) times_.add_dense(reduction);
-      done.seconds = reduction + (agrees ? agreement : 0);
+      done.seconds = trying + reduction + (agrees ? agreement : 0);
+      if (agrees) times_.add_trying(trying);
     }
     if (agrees) times_.add_agreement(agreement * factor);
     return done;
