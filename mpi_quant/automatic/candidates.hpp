@@ -28,9 +28,10 @@ struct CallClass {
   bool can_use(const Method& method) const;
   // One of several vectors is so short that, by chance, its sum may be much shorter (L2) than what the ranks
   // bring, and a small error a great one. It costs few bytes, so codec raw sends it.
-  bool sends_raw(std::size_t n) const {
-    constexpr std::size_t kShortVector = 64;
-    return vectors > 0 && limit.kind == Automatic::Kind::relative && n < kShortVector;
+  bool sends_raw(std::size_t n) const { return n < shortest_coded(); }
+  std::size_t shortest_coded() const {
+    constexpr std::size_t kShortest = 64;
+    return vectors > 0 && limit.kind == Automatic::Kind::relative ? kShortest : 0;
   }
   std::size_t count() const { return bytes / kernels::element_bytes(element); }
   bool operator==(const CallClass&) const = default;

@@ -29,7 +29,8 @@ constexpr double kMostOff = 5;  // a candidate, from the model
 // passes.
 constexpr double kJudging = 1.5, kMostJudging = 3;
 constexpr double kWorthJudging = 0.95;  // of MPI's time
-constexpr double kMostTrying = 3;  // MPI's times that a call is charged at most for samples of what did not run
+constexpr double kMostTrying =
+    3;  // MPI's times that a call is charged at most for samples of what did not run
 // The other plans of the favourite's codec: runs in any case, if the model takes them to need at most so many
 // times as long, and the first run took at most so many times as long.
 constexpr std::size_t kProbes = 2;

@@ -85,7 +85,6 @@ bool Sample::take(std::span<const SampledVector> vectors, kernels::Element eleme
                   std::uint64_t number, bool of_each) {
   element_ = element;
   number_ = number;
-  is_group_ = vectors.size() > 1;
   const double fitting = kShareOfCall * call_s / kSecondsOfElement / kRun;
   const auto runs = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostRuns)));
   std::size_t all = 0, end = 0, run = 0, room = 0, longest = 0;
@@ -105,7 +104,8 @@ bool Sample::take(std::span<const SampledVector> vectors, kernels::Element eleme
       const std::size_t here = std::max<std::size_t>(run - first, of_each ? 1 : 0);
       if (here == 0) continue;
       const std::size_t length = std::min(kRun, vector.n);
-      const Part& part = parts_.emplace_back(Part{vector, run > first, std::min(here, vector.n / length), length, room});
+      const Part& part =
+          parts_.emplace_back(Part{vector, run > first, std::min(here, vector.n / length), length, room});
       room += part.n();
       longest = std::max(longest, part.n());
     }
@@ -140,7 +140,7 @@ Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa, bool on
   for (const Part& part : parts_) {
     if (!on_each && !part.is_drawn) continue;
     const Sampled one = try_part(part, candidate, ops);
-    const float error = is_group_ ? one.error * by_chance(part.of.n) : one.error;
+    const float error = part.of.is_of_group ? one.error * by_chance(part.of.n) : one.error;
     all.error = std::max(all.error, std::min(error, unknown_sample().error));
     bytes += static_cast<double>(one.wire_bytes) * static_cast<double>(part.of.n);
     elements += static_cast<double>(part.of.n);
@@ -212,7 +212,7 @@ float Sample::debt() {
     gather(part, part.of.waits, decoded_.data());
     const float owed = ratio(part.n(), elements_of(part), decoded_.data(), element_, of_waiting);
     if (owed <= greatest) continue;
-    const bool owes_nothing = is_group_ && is_zero(elements_of(part), part.n(), element_) &&
+    const bool owes_nothing = part.of.is_of_group && is_zero(elements_of(part), part.n(), element_) &&
                               is_zero(part.of.elements, part.of.n, element_);
     if (!owes_nothing) greatest = owed;
   }

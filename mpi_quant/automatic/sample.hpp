@@ -22,6 +22,7 @@ struct SampledVector {
   std::size_t n;                     // at least one
   const std::byte* waits = nullptr;  // the residual, of as many elements; null: there is none
   bool is_raw = false;               // whatever the candidate is, nothing of it is lost
+  bool is_of_group = false;          // of a call of several, also if the others have no elements
 };
 
 class Sample {
@@ -32,7 +33,7 @@ class Sample {
   // Returns false if there is no memory, or no vector.
   bool take(std::span<const SampledVector> vectors, kernels::Element element, double call_s,
             std::uint64_t number, bool of_each);
-  // What a candidate does to it. The error is the greatest of the vectors. That of each of several is taken
+  // What a candidate does to it. The error is the greatest of the vectors. That of each of a group is taken
   // to be as great as it may become by chance: the sum of short vectors that are independent may be much
   // shorter (L2) than usual.
   // on_each: else only on the vectors that are there without of_each.
@@ -42,8 +43,9 @@ class Sample {
   // 1024 elements each.
   CodecRates rates(const std::byte* vector, std::size_t count, kernels::Element element, kernels::Isa isa);
   // The length (L2) of what waits, in lengths of its vector, by the same elements of it. The greatest of the
-  // vectors. One of several that is zero owes nothing: the next call only delivers what waits for it.
+  // vectors. One of a group that is zero owes nothing: the next call only delivers what waits for it.
   float debt();
+  std::size_t bytes() const { return elements_.bytes() + wire_.bytes() + decoded_.bytes(); }
 
  private:
   struct Part {
@@ -60,7 +62,6 @@ class Sample {
   Buffer elements_, wire_, decoded_;
   kernels::Element element_ = kernels::Element::f32;
   std::vector<Part> parts_;  // by vector
-  bool is_group_ = false;    // of several
   std::uint64_t number_ = 0;
 };
 

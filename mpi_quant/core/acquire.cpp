@@ -334,7 +334,7 @@ void RunningCall::sign(std::optional<kernels::Element> element) {
     signature_.element |= kPairs;
   if (element && call_.divisor != 1) signature_.element |= kMean;
   signature_.key = from_program_ ? 0 : hash_of_key(residual_name());
-  const bool by_auto = !from_program_ && (decision_.chosen.calls != nullptr || decision_.chosen.lacks_memory);
+  const bool by_auto = !from_program_ && (decision_.chosen.calls != nullptr || decision_.chosen.has_no_class);
   // What auto chooses may differ between ranks for once, and then MPI reduces. The keys are the same.
   if (call_.group != nullptr && (keeps_residuals() || (by_auto && !decision_.ignores_keys)))
     signature_.key = call_.group->key_hash;

@@ -32,7 +32,7 @@ bool CallSamples::list(const Call& call, const CallClass& calls, const CallResid
     if (vectors[i].n > 0)
       vectors_.push_back({static_cast<const std::byte*>(vectors[i].input()), vectors[i].n,
                           waiting.of_group.empty() ? nullptr : waiting.of_group[i].residual,
-                          calls.sends_raw(vectors[i].n)});
+                          calls.sends_raw(vectors[i].n), true});
   return true;
 }
 
@@ -44,6 +44,8 @@ void CallSamples::bring(const Chosen& chosen, const Call& call, kernels::Element
   heard.own = choice.sampled ? unknown_sample() : Sampled{};
   heard.scouted = choice.scouted != 0 ? unknown_sample() : Sampled{};
   if (kernels::compute_element(element) != element) return;
+  constexpr std::size_t kMostKept = std::size_t{16} << 20;
+  if (sample_.bytes() > kMostKept) sample_ = {};  // of a call of very many vectors
   try {
     if (!list(call, chooser.calls(), waiting)) return;
   } catch (const std::bad_alloc&) {

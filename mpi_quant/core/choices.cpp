@@ -96,7 +96,9 @@ class ChoiceClass final : public CallClock {
 
 namespace {
 
-constexpr std::size_t kMostClasses = 512;                 // calls of further sizes are left to MPI
+// Of a communicator. Calls of further classes are left to MPI. Those of several vectors have a share of their
+// own, because they may be of many numbers and sizes.
+constexpr std::size_t kMostClasses = 512, kMostGroupClasses = 256;
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 
 using ClassKey = std::tuple<Collective, bool, kernels::Element, Automatic::Kind, double, bool, int, int>;
@@ -152,6 +154,7 @@ struct Choices final : Extension {
   void forget(const char*) noexcept override {}
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
+  std::size_t group_classes = 0;  // of them
   CallSamples samples;
   GuardedCall judging;     // between judged calls: keeps its memory
   bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
@@ -247,7 +250,12 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
                      s.program != nullptr, vectors,   size};
   chosen.limit_hash = hash_of_limit(limit);
   auto at = choices.classes.find(key);
-  if (at == choices.classes.end() && choices.classes.size() == kMostClasses) return {};
+  const std::size_t of_groups = choices.group_classes, of_one = choices.classes.size() - of_groups;
+  if (at == choices.classes.end() &&
+      (vectors > 0 ? of_groups == kMostGroupClasses : of_one == kMostClasses)) {
+    chosen.has_no_class = true;
+    return chosen;
+  }
   try {
     if (at == choices.classes.end()) {
       CallClass calls;
@@ -260,10 +268,11 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept
       calls.vectors = vectors;
       at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state, s.program == nullptr))
                .first;
+      choices.group_classes += vectors > 0;
     }
     if (collective == Collective::allreduce) at->second->set_nodes(s.state->channel.per_node());
   } catch (const std::bad_alloc&) {
-    chosen.lacks_memory = true;
+    chosen.has_no_class = true;
     chosen.choice.agrees = true;  // as the first call of the class on the other ranks
     return chosen;
   }
@@ -290,7 +299,7 @@ CallClock* clock_of(const Chosen& chosen, bool has_agreed) {
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const CallResiduals& waiting, Heard& heard) noexcept {
   constexpr std::uint16_t kNobodys = 0xffff;  // it is no complement of itself, so no rank knows the same
-  if (chosen.lacks_memory) heard.state = heard.state_complement = kNobodys;
+  if (chosen.has_no_class) heard.state = heard.state_complement = kNobodys;
   if (chosen.calls == nullptr) return;
   ChoiceClass& calls = *chosen.calls;
   if (chosen.teaches) {
@@ -363,7 +372,7 @@ Status ChoiceJudge::prepare(const CommState& state, const Chosen& chosen, const 
       chosen.calls != nullptr && chosen.choice.judged && kernels::compute_element(element) == element;
   if (!is_judged_) return {};
   guarded_ = std::move(choices_of(state).judging);
-  return guarded_.prepare_alone(call, element);
+  return guarded_.prepare_alone(call, element, chosen.chooser->calls().shortest_coded());
 }
 
 Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome) {

@@ -14,8 +14,9 @@ struct Chosen {
   ChoiceClass* calls = nullptr;  // null: nothing was to be chosen
   // Has chosen, and what `choice` names is in its list. The class may have another chooser by now.
   Chooser* chooser = nullptr;
-  // This rank has no memory for the class: MPI reduces, and all ranks begin the class again.
-  bool lacks_memory = false;
+  // This rank has no memory for the class, or no room for one more: MPI reduces, and ranks that have it begin
+  // it again.
+  bool has_no_class = false;
   Choice choice;
   std::uint16_t limit_hash = 0;  // of what auto was asked for
   bool teaches = false;          // the call is blocking

@@ -98,10 +98,12 @@ Status copy_result(const Call& call, const std::byte* from, std::size_t bytes, s
 }
 
 // By vector, so that the error of a short one does not hide beside long ones. The worst counts.
-Difference difference_of_group(const Call& call, kernels::Element element, std::byte* exact) {
+Difference difference_of_group(const Call& call, kernels::Element element, std::byte* exact,
+                               std::size_t shortest) {
   Difference worst{-1, 0};
   for (const GroupCall::Vector& vector : call.group->vectors) {
-    const Difference one = difference(element, exact, vector.recvbuf, vector.n);
+    Difference one = difference(element, exact, vector.recvbuf, vector.n);
+    if (vector.n < shortest) one.relative = -1;
     worst = {std::max(worst.relative, one.relative), std::max(worst.greatest, one.greatest)};
     exact += vector.n * kernels::element_bytes(element);
   }
@@ -171,7 +173,8 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
-Status GuardedCall::prepare_alone(const Call& call, kernels::Element element) {
+Status GuardedCall::prepare_alone(const Call& call, kernels::Element element, std::size_t shortest) {
+  shortest_ = shortest;
   return keep_input(call, element, nullptr);
 }
 
@@ -203,9 +206,20 @@ Status GuardedCall::keep_input(const Call& call, kernels::Element element, Guard
 // The exact sum of this call alone, or its mean, without other calls of its window. In place on all ranks, as
 // MPI demands it, although some may have given their vectors in place and others not.
 Status GuardedCall::sum_alone(const Call& call) {
-  Call whole = call;
-  if (call.group != nullptr) whole.given = {};  // the reals of all vectors
-  MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data(), whole));
+  if (call.group == nullptr) {
+    MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data(), call));
+  } else {
+    // The reals of all vectors, which may be more than MPI 3 can sum at once.
+    constexpr std::int64_t kAtOnce = std::int64_t{1} << 30;
+    Call part = call;
+    part.given = {};
+    const auto all = static_cast<std::int64_t>(call.count);
+    for (std::int64_t begin = 0; begin < all; begin += kAtOnce) {
+      part.count = std::min(kAtOnce, all - begin);
+      const std::size_t at = static_cast<std::size_t>(begin) * kernels::element_bytes(element_);
+      MQ_TRY(exact_sum(MPI_IN_PLACE, exact_.data() + at, part));
+    }
+  }
   if (call.divisor != 1) divide(exact_.data(), static_cast<std::size_t>(call.count), element_, call.divisor);
   return {};
 }
@@ -234,7 +248,7 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   enum { kError, kFailed, kApart, kGreatest, kNumbers };
   double mine[kNumbers]{-1, local_error.ok() ? 0.0 : 1.0, 0, greatest_}, worst[kNumbers];
   if (local_error.ok()) {
-    const Difference found = call.group != nullptr ? difference_of_group(call, element_, exact)
+    const Difference found = call.group != nullptr ? difference_of_group(call, element_, exact, shortest_)
                                                    : difference(element_, exact, result, n);
     mine[kError] = found.relative;
     mine[kApart] = found.greatest;

@@ -82,8 +82,9 @@ class GuardedCall {
                  GuardWindow* window);
   // The same for a call that no rank's residual belongs to, judged alone. Memory of an earlier call is used
   // again. The call may be an allgather or a broadcast: each rank then judges what it has brought itself. If
-  // it is of several vectors, each is judged by itself, and the worst of them counts.
-  Status prepare_alone(const Call& call, kernels::Element element);
+  // it is of several vectors, each is judged by itself, and the worst of them counts. Those of fewer than
+  // `shortest` elements have lost nothing, whatever rounding makes of a sum that cancels.
+  Status prepare_alone(const Call& call, kernels::Element element, std::size_t shortest = 0);
   std::size_t bytes() const { return exact_.bytes() + waiting_.bytes() + delivered_.bytes(); }
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
   // ran: the call on this rank; all ranks have the same ran.promised. budget: 0 for none. had_keys: some rank
@@ -105,6 +106,7 @@ class GuardedCall {
   // The bytes of the vector that are in the result. Of a call that adds nothing: those of this rank's input
   // in recvbuf.
   std::size_t result_begin_ = 0, result_bytes_ = 0;
+  std::size_t shortest_ = 0;
   double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;
 };

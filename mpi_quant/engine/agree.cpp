@@ -145,22 +145,22 @@ Signature signature_of_function(std::string_view function) {
 
 namespace {
 
-bool may_split(std::uint8_t kind) { return kind == kIntercepted || is_by_auto(kind); }
+bool may_split(std::uint8_t kind) { return (kind & kKindMask) == kIntercepted || is_by_auto(kind); }
 
 }  // namespace
 
-bool splits(const Hello& summary) {
-  if (!summary.differs) return false;
-  Signature a = summary.first, b = summary.other;
-  if (a.kind != b.kind || !may_split(a.kind & kKindMask) || a.error_code != 0 || b.error_code != 0)
-    return false;
-  for (Signature* const s : {&a, &b}) {
-    s->codec = 0;
-    s->plan = s->memory = 0;
-    s->params_hash &= (s->kind > kKindMask ? kPartsMask : 0) | (is_by_auto(s->kind) ? kLimitMask : 0);
-  }
-  return a == b;
+bool may_split(const Signature& a, const Signature& b) {
+  if (a.kind != b.kind || !may_split(a.kind) || a.error_code != 0 || b.error_code != 0) return false;
+  const auto call_of = [](Signature s) {
+    s.codec = 0;
+    s.plan = s.memory = 0;
+    s.params_hash &= (s.kind > kKindMask ? kPartsMask : 0) | (is_by_auto(s.kind) ? kLimitMask : 0);
+    return s;
+  };
+  return call_of(a) == call_of(b);
 }
+
+bool splits(const Hello& summary) { return summary.differs != 0 && may_split(summary.first, summary.other); }
 
 Status agreed_status(const Hello& summary) {
   const auto words = [](int rank, const Signature& s) {

@@ -3,9 +3,10 @@
 //
 // Dissemination (Hensgen, Finkel, Manber 1988): in round k, rank r sends what it knows to r + 2^k and learns
 // what r - 2^k knows. After ceil(log2 p) rounds it knows about everyone. What a rank knows is a Hello: the
-// lowest rank that it has heard of, and the lowest rank whose signature differs from that one's. Two such
-// summaries merge into the summary of both sets, so all ranks end with the same one. The schedule depends
-// only on the number of ranks, so calls that disagree in everything else still meet in it.
+// lowest rank that it has heard of, and the lowest rank whose signature differs from that one's; one with
+// which it could not split comes first. Two such summaries merge into the summary of both sets, so all ranks
+// end with the same one. The schedule depends only on the number of ranks, so calls that disagree in
+// everything else still meet in it.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,21 @@
 
 namespace mq {
 
+// True if intercepted calls, or calls by auto, differ only in their methods. The ranks then reduce exactly
+// instead of failing, because they choose by what only one rank may know.
+bool may_split(const Signature& a, const Signature& b);
+
 // Merges the summaries of two sets of ranks into the summary of their union.
 inline Hello merge(const Hello& a, const Hello& b) {
   const bool a_first = a.first_rank <= b.first_rank;
   Hello low = a_first ? a : b;
   const Hello& high = a_first ? b : a;
   const auto offer = [&](int rank, const Signature& signature) {
-    if (signature == low.first || (low.differs && low.other_rank <= rank)) return;
+    if (signature == low.first) return;
+    if (low.differs) {
+      const bool had_error = !may_split(low.first, low.other), has_error = !may_split(low.first, signature);
+      if (had_error != has_error ? had_error : low.other_rank <= rank) return;
+    }
     low.differs = 1;
     low.other_rank = rank;
     low.other = signature;
@@ -40,8 +49,7 @@ Signature signature_of_function(std::string_view function);
 
 // What a summary of all ranks means: ok, or the error, which names both ranks and their calls.
 Status agreed_status(const Hello& summary);
-// True if intercepted calls differ only in their methods. The ranks then reduce exactly instead of failing,
-// because the preload library chooses by what only one rank knows.
+// True if all ranks reduce exactly, because some may_split() and no others differ.
 bool splits(const Hello& summary);
 
 // The agreement of one call, to be advanced until it is done. The object must stay where it is while the

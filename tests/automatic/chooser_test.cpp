@@ -169,7 +169,8 @@ TEST(Chooser, what_several_vectors_save_in_messages_is_found) {
 }
 
 // A sample of each of many vectors may take as long as MPI's own calls, also if MPI then reduces, because the
-// sample lost too much. The first two are tried before their time is known, so 2.5 % are allowed. Samples of some of the vectors, which say less, do not lead to such calls again and again.
+// sample lost too much. The first two are tried before their time is known, so 2.5 % are allowed. Samples of
+// some of the vectors, which say less, do not lead to such calls again and again.
 TEST(Chooser, samples_of_several_vectors_are_paid_for) {
   std::uint64_t tried = 0;
   for (const Network& network : kNetworks)

@@ -142,6 +142,31 @@ TEST_F(AutoGroup, feedback_is_exact_without_keys_and_with_them_nothing_is_lost) 
   for (std::size_t k = 0; k < lengths.size(); ++k) EXPECT_LE(relative_error(got[k], wanted[k]), 0.8) << k;
 }
 
+// Each limit is a class of its own. Further calls of groups are MPI's. Calls of one vector have room all the
+// same.
+TEST_F(AutoGroup, groups_of_many_kinds_leave_room_for_other_calls) {
+  if (size == 1) return;
+  const auto method = [](int i) { return "auto(error=" + std::to_string(0.4 + 1e-3 * i) + ")"; };
+  const auto classes = [](int vectors) {
+    const std::vector<ChoiceSummary> all = choice_summaries();
+    return std::count_if(all.begin(), all.end(), [&](const ChoiceSummary& summary) {
+      return summary.known.calls.vectors == vectors && summary.known.calls.limit.value >= 0.39;
+    });
+  };
+  const auto before = classes(2), of_one = classes(0);
+  for (int i = 0; i < 300; ++i) {
+    Vectors<float> v = vectors<float>({100, 200}, i);
+    expect_within(v, method(i), 0.7);
+  }
+  EXPECT_EQ(classes(2) - before, 256);
+  std::vector<float> x(1000, 1), y(1000);
+  ASSERT_EQ(one(x, y, Info{{"mpiq_method", method(0)}}), MPI_SUCCESS);
+  EXPECT_EQ(classes(0) - of_one, 1);
+  const bool odd = rank == size - 1;
+  Vectors<float> v = vectors<float>({100, 200});
+  expect_error_everywhere(sum(v, Info{{"mpiq_method", method(odd ? 298 : 299)}}), "chosen by auto, limit #");
+}
+
 // Non-blocking and persistent ones beside blocking ones, which go on to learn.
 TEST_F(AutoGroup, requests_are_within_the_limit_in_any_order) {
   const std::string method = "auto(error=0.02)";

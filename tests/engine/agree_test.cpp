@@ -131,5 +131,28 @@ TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
   }
 }
 
+// Calls by auto: two that split, and a third with another limit, in any order.
+TEST(Agree, a_third_rank_whose_call_is_another_one_is_not_hidden_by_two_that_split) {
+  Signature runs{1000, with_limit(5, 1), 3, 3, 1, 2, 0, kChosen, 0, 0}, leaves{1000, with_limit(0, 1), 3};
+  leaves.kind = kChosen;
+  Signature other = runs;
+  other.params_hash = with_limit(5, 2);
+  std::vector<Signature> calls{runs, leaves, other};
+  std::vector<std::size_t> order{0, 1, 2};
+  do {
+    std::array<Hello, 3> one;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      one[rank].first_rank = static_cast<int>(rank);
+      one[rank].first = calls[order[rank]];
+    }
+    for (const auto& [a, b, c] : {std::array<std::size_t, 3>{0, 1, 2}, {1, 2, 0}, {0, 2, 1}})
+      for (const Hello& all : {merge(merge(one[a], one[b]), one[c]), merge(one[c], merge(one[b], one[a]))}) {
+        EXPECT_FALSE(splits(all));
+        EXPECT_FALSE(agreed_status(all).ok());
+        EXPECT_EQ(all.first_rank, 0);
+      }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -50,9 +50,9 @@ class World {
   double disturbed_share = 0, disturbance = 0;  // of calls; of MPI's time, and what it takes beside
   std::uint64_t outlier = 0;  // the number of a call that takes so many of MPI's times beside
   double outlier_s = 0;
-  double judging = 1.5;  // of MPI's time: what judging a result takes
-  double sampling = 0;   // of MPI's time: what a method takes before its call, to be tried on a sample
-  double scouting = 0;   // the same of one that is only looked at
+  double judging = 1.5;      // of MPI's time: what judging a result takes
+  double sampling = 0;       // of MPI's time: what a method takes before its call, to be tried on a sample
+  double scouting = 0;       // the same of one that is only looked at
   double scouted_error = 1;  // of the error of the whole sample: what shows where it is only looked at
   double first_run = 0;  // of MPI's time: what the first run of a candidate takes beside, as it gets memory
 
