@@ -14,8 +14,8 @@
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.
 //
-// The budget: what a candidate takes beyond MPI's own reduction, what an agreement and samples take in a call
-// that MPI reduces, and what judging a result took, is paid from an account. If each call makes an agreement anyway,
+// The budget: what a candidate takes beyond MPI's own reduction, what an agreement and samples take in a
+// call that MPI reduces, and what judging a result took, is paid from an account. If each call makes an agreement anyway,
 // it is part of MPI's time. The account gets one hundredth of MPI's time with each call and what compressed
 // calls save, and holds at most the time of one and a half of MPI's reductions. One call is charged at most
 // one of MPI's times, because what takes longer is mostly a disturbance that has nothing to do with the

@@ -40,8 +40,8 @@ inline double seconds_of(float brought, TimedRank timed) {
 
 // Not negative, and finite: samples with NaN or Inf have the greatest number as their error.
 struct Heard {
-  // brought(): the call of the class that had the last agreement. If MPI reduced it: only what it took, before
-  // that agreement, to prepare a method or to try some on samples.
+  // brought(): the call of the class that had the last agreement. If MPI reduced it: only what it took,
+  // before that agreement, to prepare a method or to try some on samples.
   float call = 0;
   float dense = 0;           // the least of the calls that MPI reduced since then
   float agreement_rate = 0;  // of the last agreement
