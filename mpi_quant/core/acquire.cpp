@@ -19,20 +19,6 @@
 #include "mpi_quant/engine/memory_steps.hpp"
 
 namespace mq {
-namespace {
-
-// True if sendbuf and recvbuf share memory. False for a call in place.
-bool overlaps(const Call& call, std::optional<kernels::Element> element) {
-  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
-  const std::uintptr_t width = kernels::element_bytes(*element), in = call.input_range().n * width,
-                       out = call.output_range().n * width;
-  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
-             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
-  return from <= to ? to - from < in && out > 0 : from - to < out && in > 0;
-}
-
-}  // namespace
-
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
   // MPI would tell this rank alone, and those that it would have met would wait.
@@ -98,8 +84,6 @@ void RunningCall::prepare(const Request& request, const Decision& decision, Stat
     if (!adds(call_.collective) && !from_program_ && !decision_.key.empty())
       gather_name_.append(method.memory_rule().keeps_estimates ? kMirrorKey : kGatherKey)
           .append(decision_.key.view());  // in the memory of the call before
-    // What happens with an unmodified program's overlapping vectors is left to MPI.
-    if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
     if (exact_ == Exact::here)
       exact_requests_.reserve(call_.group != nullptr ? call_.group->vectors.size() : 1);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);

@@ -26,10 +26,10 @@ Outcome with_memory(const F& f) noexcept {
   }
 }
 
-// For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
-// if no rank asked for a method itself. Otherwise it is an error, and so are half types, of which MPI adds
-// few. The ranks agree on that over the program's own communicator.
-Outcome without_messages(const Request& request, Status local_error) {
+// For a call of the library's functions without messages. The sum is exact if no rank asked for a method
+// itself. Otherwise it is an error, and so are half types, of which MPI adds few. The ranks agree on that
+// over the program's own communicator.
+Status agree_without_messages(const Request& request, Status local_error) {
   const Call& call = request.call;
   const std::optional<kernels::Element> element = element_of(call.datatype);
   std::string facts;
@@ -47,7 +47,14 @@ Outcome without_messages(const Request& request, Status local_error) {
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};
   }
-  Status agreed = collective_check(call.comm, local_error, facts, wait_in_call);
+  return collective_check(call.comm, local_error, facts, wait_in_call);
+}
+
+// For a communicator without messages, because MPI has no communicator left for the library. The call of an
+// unmodified program is MPI's in any case.
+Outcome without_messages(const Request& request, Status local_error) {
+  Status agreed;
+  if (request.program == nullptr) agreed = agree_without_messages(request, std::move(local_error));
   return agreed.ok() ? left_to_mpi(Reason::no_communicator) : failed(std::move(agreed));
 }
 
@@ -61,10 +68,9 @@ Outcome run_blocking(CommState& state, const Request& request, const Decision& d
     const std::scoped_lock lock(state.mutex);
     state.stats.calls += !request.options.is_part;
     if (!state.broken.ok()) return failed(state.broken);
-    const bool from_program = request.program != nullptr;
-    const Result<bool> active = activate(state, request.call.comm, from_program ? Use::messages : Use::all);
+    const Use use = request.program != nullptr ? Use::messages : Use::all;
+    const Result<bool> active = activate(state, request.call.comm, use);
     if (!active.ok()) return failed(active.status());
-    if (!*active && from_program) return left_to_mpi(Reason::no_communicator);
     if (*active) {
       run = &blocking_runs(state).of(decision);
       acquire(*run, std::move(local_error));
@@ -88,13 +94,6 @@ CallKey call_key_of(const Situation& s, std::string_view comm_name) {
   call_key.comm = comm_name;
   call_key.intercepted = s.program != nullptr;
   return call_key;
-}
-
-Decision agreed_exact(Reason why) {
-  Decision decision;
-  decision.leave_to_mpi(why);
-  decision.is_agreed = true;
-  return decision;
 }
 
 // MPI could only sum the vectors of a group one by one. Ranks with different vectors would then wait for each
@@ -126,54 +125,62 @@ Status refuse_outside(const Call& call) {
   return had_state(call.comm) ? why : CommState::decline(call.comm, why);
 }
 
+// What MPI could not do with a call that is left to it for what its communicator is. On one rank Open MPI
+// copies from and to NULL. On several, an error of this rank alone would let the others wait.
+Status check_left(const Request& request, Situation& s, Reason why) {
+  const GroupCall* const group = request.call.group;
+  if (why == Reason::inter && group != nullptr)  // the two sides would have to agree on the vectors
+    return bad_argument(std::string(group->function) + ": comm is an intercommunicator");
+  if (why != Reason::alone || !request.options.local_error.ok()) return {};
+  MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
+  return group == nullptr ? Status{} : check_rule_of_group(request, s);
+}
+
+// Finds the state of the communicator for the situation, and locks it. Collective at the first use. The
+// decision may then be that MPI reduces.
+Result<std::unique_lock<std::mutex>> obtain_state(const Request& request, Situation& s, Decision& decision) {
+  if (s.state == nullptr) {
+    const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
+    if (!found.ok()) return found.status();
+    s.state = *found;
+  }
+  std::unique_lock<std::mutex> lock;
+  if (s.state != nullptr) lock = std::unique_lock(s.state->mutex);
+  if (!leave_if_known(Knowledge::first_use, s, decision) || request.call.group == nullptr) return lock;
+  if (s.state == nullptr) return refuse_outside(request.call);
+  return group_needs(*request.call.group, "ranks that run the same version of mpi_quant");
+}
+
 }  // namespace
 
 Result<Decided> decide_requested(const Request& request) {
+  Decided decided;
+  Decision& decision = decided.decision;
   Situation s{request.call};
   s.ask_ranks();
-  if (const auto why = why_exact(Knowledge::ranks, s)) {
-    // The two sides would have to agree on the vectors.
-    if (*why == Reason::inter && request.call.group != nullptr)
-      return bad_argument(std::string(request.call.group->function) + ": comm is an intercommunicator");
-    // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
-    // others wait.
-    if (*why == Reason::alone && request.options.local_error.ok()) {
-      MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
-      if (request.call.group != nullptr) MQ_TRY(check_rule_of_group(request, s));
-    }
-    return Decided{nullptr, agreed_exact(*why)};
+  if (leave_if_known(Knowledge::ranks, s, decision)) {
+    MQ_TRY(check_left(request, s, decision.reason));
+    return decided;
   }
-  const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
-  if (!found.ok()) return found.status();
-  const bool is_group = request.call.group != nullptr;
-  if (*found == nullptr && is_group) return refuse_outside(request.call);
-  if (*found == nullptr) return Decided{nullptr, agreed_exact(Reason::outside)};
-  CommState& state = **found;
-  const std::scoped_lock lock(state.mutex);
-  // The ranks cannot read each other's messages.
-  if (state.stats.exact_mode == MPIQ_EXACT_VERSION) {
-    if (is_group) return group_needs(*request.call.group, "ranks that run the same version of mpi_quant");
-    return Decided{nullptr, agreed_exact(Reason::version)};
-  }
-  Decided decided{state.shared_from_this(), {}};
+  const Result<std::unique_lock<std::mutex>> lock = obtain_state(request, s, decision);
+  if (!lock.ok()) return lock.status();
+  if (decision.reason != Reason::compressed) return decided;
+  CommState& state = *s.state;
+  decided.state = state.shared_from_this();
   const std::uint64_t number =
       state.policy.calls++;  // always, so that the ranks count alike even after an error
   s.ask_element();
-  decided.decision.key = request.options.key;
-  if (const auto why = why_exact(Knowledge::arguments, s)) {
-    decided.decision.leave_to_mpi(*why);
-    return decided;
-  }
+  decision.key = request.options.key;
+  if (leave_if_known(Knowledge::arguments, s, decision)) return decided;
   s.options = &request.options;
   s.is_blocking = request.is_blocking;
-  s.state = &state;
   CallKey call_key = call_key_of(s, state.policy.comm_name);
   call_key.number = number;
   s.call_key = &call_key;
   Chosen chosen;
   s.ask_auto(chosen);
-  decided.decision = decide(s);
-  state.stats.declined_calls += decided.decision.declined;
+  decision = decide(s);
+  state.stats.declined_calls += decision.declined;
   return decided;
 }
 
@@ -184,7 +191,8 @@ Outcome requested_call(const Request& request) noexcept {
     if (!decided.ok()) return failed(decided.status());
     const Decision& decision = decided->decision;
     const Status& local_error = request.options.local_error;
-    if (decision.is_agreed) return local_error.ok() ? left_to_mpi(decision.reason) : failed(local_error);
+    if (decided->state == nullptr)
+      return local_error.ok() ? left_to_mpi(decision.reason) : failed(local_error);
     return agree_and_run(*decided->state, request, decision, local_error);
   });
 }
@@ -224,7 +232,6 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
 // Decides by what all ranks know. True if MPI reduces.
 bool ProgramCall::decide_together() {
   Situation& s = situation_;
-  s.state = state_;
   call_key_ = call_key_of(s, state_->policy.comm_name);
   s.call_key = &call_key_;
   if (call_key_.bytes >= state_->policy.rules.floor_bytes()) {
@@ -235,13 +242,18 @@ bool ProgramCall::decide_together() {
   s.prospect = state_->policy.rules.prospect(call_key_);
   is_advisable_ = state_->policy.mode == Mode::advise && call_key_.bytes >= kFloorBytes;
   if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
-  const auto why = why_exact(Knowledge::all_ranks, s);
-  if (why) decision_ = agreed_exact(*why);
-  return why.has_value();
+  if (decision_.reason != Reason::compressed || leave_if_known(Knowledge::all_ranks, s, decision_))
+    return true;
+  if (state_->policy.mode == Mode::on) return false;
+  (void)decision_.leave_if_no_memory(decide_here(false));
+  // What auto would choose shows only when it may measure.
+  if (decision_.reason == Reason::compressed || state_->policy.rules.choose(call_key_).chooses())
+    decision_.leave_to_mpi(Reason::would_be_compressed);
+  return true;
 }
 
 // Decides by what only this rank knows, and gets what calls of programs need beside what acquire.cpp gets.
-// protects: the call is to run. All ranks learn of an error.
+// protects: the call is to run. An error means that this rank lacks memory.
 Status ProgramCall::decide_here(bool protects) noexcept {
   try {
     Situation& s = situation_;
@@ -259,14 +271,10 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     if (decision_.reason == Reason::guard) identity_.find_held(*state_, s, decision_);
     if (decision_.reason != Reason::compressed) return {};
     identity_.find(*state_, s, decision_);
-    if (const auto why = why_exact(Knowledge::residual, s, decision_))
-      decision_.leave_to_mpi(*why);
-    else if (chosen_.choice.judged)
-      MQ_TRY(decision_.leave_if_no_memory(judge_.prepare(*state_, chosen_, s.call, *s.element)));
-    if (decision_.reason != Reason::compressed) return {};
+    if (leave_if_known(Knowledge::residual, s, decision_)) return {};
+    if (chosen_.choice.judged) MQ_TRY(judge_.prepare(*state_, chosen_, s.call, *s.element));
     return guard_.acquire(*state_, s, identity_.flushes(), decision_);
   } catch (const std::bad_alloc&) {
-    decision_.leave_to_mpi(Reason::failed);
     guard_.drop(*state_);
     return {Code::no_memory, "out of memory"};
   }
@@ -274,30 +282,16 @@ Status ProgramCall::decide_here(bool protects) noexcept {
 
 Outcome ProgramCall::run() noexcept {
   return with_memory([&]() -> Outcome {
-    state_ = situation_.known;
-    if (state_ == nullptr) {
-      const Result<CommState*> found = CommState::obtain(request_.call.comm, CommState::Initial::environment);
-      if (!found.ok()) return failed(found.status());
-      state_ = *found;
-    }
-    if (state_ == nullptr) return left_to_mpi(Reason::outside);
     {
-      const std::scoped_lock lock(state_->mutex);
-      if (decide_together()) {
-        ++state_->stats.calls;
+      const Result<std::unique_lock<std::mutex>> lock = obtain_state(request_, situation_, decision_);
+      if (!lock.ok()) return failed(lock.status());
+      state_ = situation_.state;
+      if (state_ == nullptr || decide_together()) {
+        if (state_ != nullptr) ++state_->stats.calls;
         Outcome outcome = left_to_mpi(decision_.reason);
-        if (chosen_.calls != nullptr) {
-          outcome.clock = clock_of(chosen_, false);
-          outcome.begin_s = chosen_.begin_s;
-        }
+        outcome.clock = clock_of(chosen_, false);
+        outcome.begin_s = chosen_.begin_s;
         return outcome;
-      }
-      if (state_->policy.mode != Mode::on) {
-        (void)decide_here(false);
-        // What auto would choose shows only when it may measure.
-        const bool would =
-            decision_.reason == Reason::compressed || state_->policy.rules.choose(call_key_).chooses();
-        return left_to_mpi(would ? Reason::would_be_compressed : decision_.reason);
       }
     }
     return run_decided();
@@ -310,7 +304,7 @@ Outcome ProgramCall::run_decided() {
   // decision_ is not made yet. It never is a scheme: a program states no matrix.
   Outcome outcome = run_blocking(*state_, request_, {}, turn->local_error(), [&](CallRun& run, Status error) {
     before = state_->stats;
-    if (error.ok()) error = decide_here(true);
+    if (error.ok()) error = decision_.leave_if_no_memory(decide_here(true));
     run.prepare(request_, decision_, std::move(error));
   });
   if (before) {

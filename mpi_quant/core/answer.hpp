@@ -41,6 +41,13 @@ struct Outcome {
 };
 inline Outcome failed(Status why) { return {std::move(why), false, Reason::failed}; }
 inline Outcome left_to_mpi(Reason why) { return {{}, false, why}; }
+// MPI's sum has taken the place of the result: this is how it ended.
+inline Outcome replaced(Outcome outcome, Status delivered, Reason why) {
+  outcome.reason = delivered.ok() ? why : Reason::failed;
+  outcome.status = std::move(delivered);
+  outcome.delivered = true;
+  return outcome;
+}
 
 // Ends a call: raises its error, or lets MPI reduce if nothing is delivered. May not return, and may throw
 // what an error handler throws. Returns the MPI error code.

@@ -385,10 +385,7 @@ Outcome ChoiceJudge::judge(CommState& state, const Chosen& chosen, const Call& c
   (void)chosen.chooser->judged(std::max(result->error, 0.0));
   took(chosen);  // with judging
   if (!result->replaced) return outcome;
-  outcome.status = result->delivered;
-  outcome.delivered = true;
-  outcome.reason = outcome.status.ok() ? Reason::inexact : Reason::failed;
-  return outcome;
+  return replaced(std::move(outcome), result->delivered, Reason::inexact);
 }
 
 }  // namespace mq

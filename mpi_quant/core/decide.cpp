@@ -65,11 +65,10 @@ bool lacks_residual(const Situation& s, const Decision& d) {
 // The reasons that are known before a call gets its memory, in the order in which they are looked at.
 // d: what the policy or the caller has chosen; from Knowledge::this_rank on. The others, by stage:
 //   before   small (preload/stub.c: short vectors); rule (no rule names the collective), nonblocking and
-//            persistent (preload/intercept.cpp); outside, no_communicator and would_be_compressed
-//            (allreduce.cpp)
-//   acquire  overlap, capture (acquire.cpp); no_memory (Decision::leave_if_no_memory); failed (allreduce.cpp)
-//   agree    split (running_call.cpp); inexact, slower (choices.cpp, hear)
-//   settle   failed (running_call.cpp); guard, failed (unmodified.cpp); inexact, failed (choices.cpp, judge)
+//            persistent (preload/intercept.cpp); no_communicator and would_be_compressed (allreduce.cpp)
+//   acquire  capture (acquire.cpp); no_memory (Decision::leave_if_no_memory)
+//   agree    split, and by auto inexact and slower (RunningCall::why_exact_now)
+//   settle   failed (running_call.cpp); guard (unmodified.cpp) and inexact (choices.cpp), both by replaced()
 struct Row {
   Knowledge stage;
   Reason reason;
@@ -92,10 +91,12 @@ constexpr Row kRows[] = {
     {Knowledge::ranks, Reason::alone, [](const Situation& s, const Decision&) { return s.ranks < 2; }},
     {Knowledge::ranks, Reason::foreign,
      [](const Situation& s, const Decision&) {
-       return s.program != nullptr && s.known == nullptr && !inside_world(s.call.comm);
+       return s.program != nullptr && s.state == nullptr && !inside_world(s.call.comm);
      }},
 
-    {Knowledge::all_ranks, Reason::version,
+    {Knowledge::first_use, Reason::outside,
+     [](const Situation& s, const Decision&) { return s.state == nullptr; }},
+    {Knowledge::first_use, Reason::version,
      [](const Situation& s, const Decision&) { return s.state->stats.exact_mode == MPIQ_EXACT_VERSION; }},
     {Knowledge::all_ranks, Reason::differs,
      [](const Situation& s, const Decision&) {
@@ -124,6 +125,9 @@ constexpr Row kRows[] = {
      [](const Situation& s, const Decision& d) { return s.automatic != nullptr && d.method.exact(); }},
     {Knowledge::this_rank, Reason::rule,
      [](const Situation&, const Decision& d) { return d.method.exact(); }},
+    // What happens with an unmodified program's overlapping vectors is MPI's to say.
+    {Knowledge::this_rank, Reason::overlap,
+     [](const Situation& s, const Decision&) { return s.program != nullptr && overlaps(s.call, s.element); }},
     {Knowledge::this_rank, Reason::guard, has_tripped},
 
     {Knowledge::residual, Reason::inexact, lacks_residual},
@@ -140,6 +144,18 @@ std::optional<Reason> first_reason(const Situation& s, const Decision& d) {
   }
   (std::make_index_sequence<std::size(kRows)>());
   return found;
+}
+
+std::optional<Reason> first_reason(Knowledge stage, const Situation& s, const Decision& d) {
+  switch (stage) {
+    case Knowledge::arguments: return first_reason<Knowledge::arguments>(s, d);
+    case Knowledge::ranks: return first_reason<Knowledge::ranks>(s, d);
+    case Knowledge::first_use: return first_reason<Knowledge::first_use>(s, d);
+    case Knowledge::all_ranks: return first_reason<Knowledge::all_ranks>(s, d);
+    case Knowledge::this_rank: return first_reason<Knowledge::this_rank>(s, d);
+    case Knowledge::residual: return first_reason<Knowledge::residual>(s, d);
+  }
+  return {};
 }
 
 // auto has chosen. Only methods with feedback keep a residual: the limit of the others is of each result.
@@ -181,6 +197,15 @@ void set_parameter(Method& method, std::string_view name, double value) {
 
 }  // namespace
 
+bool overlaps(const Call& call, std::optional<kernels::Element> element) {
+  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
+  const std::uintptr_t width = kernels::element_bytes(*element), in = call.input_range().n * width,
+                       out = call.output_range().n * width;
+  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
+             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
+  return from <= to ? to - from < in && out > 0 : from - to < out && in > 0;
+}
+
 std::uint64_t memory_hash(const Method& method) {
   return method.memory == nullptr ? 0 : Hash{}.add(method.memory->id).add(method.memory_params.value).value();
 }
@@ -195,7 +220,7 @@ void Situation::ask_ranks() {
                      PMPI_Comm_size(call.comm, &ranks) == MPI_SUCCESS;
   if (!tells) ranks = -1;
   is_inter = inter != 0;
-  if (program != nullptr && ranks > 1 && !is_inter) known = find_state(call.comm);
+  if (program != nullptr && ranks > 1 && !is_inter) state = find_state(call.comm);
 }
 
 void Situation::ask_auto(Chosen& into) {
@@ -212,37 +237,32 @@ void Situation::ask_auto(Chosen& into) {
   chosen = &into;
 }
 
-std::optional<Reason> why_exact(Knowledge stage, const Situation& s) { return why_exact(stage, s, kNothing); }
+std::optional<Reason> why_exact(Knowledge stage, const Situation& s) {
+  return first_reason(stage, s, kNothing);
+}
 
-std::optional<Reason> why_exact(Knowledge stage, const Situation& s, const Decision& d) {
-  switch (stage) {
-    case Knowledge::arguments: return first_reason<Knowledge::arguments>(s, d);
-    case Knowledge::ranks: return first_reason<Knowledge::ranks>(s, d);
-    case Knowledge::all_ranks: return first_reason<Knowledge::all_ranks>(s, d);
-    case Knowledge::this_rank: return first_reason<Knowledge::this_rank>(s, d);
-    case Knowledge::residual: return first_reason<Knowledge::residual>(s, d);
-  }
-  return {};
+bool leave_if_known(Knowledge stage, const Situation& s, Decision& d) {
+  const auto why = first_reason(stage, s, d);
+  if (why) d.leave_to_mpi(*why);
+  return why.has_value();
 }
 
 Decision decide(const Situation& s) {
   Decision d;
   d.key = s.options->key;
   d.seed = s.options->seed;
-  std::optional<Reason> why;
+  const bool is_requested = s.program == nullptr;
   // For a program this stage came before, because its answer ends the call there.
-  if (s.program == nullptr) why = why_exact(Knowledge::all_ranks, s);
-  if (!why) {
+  if (!is_requested || !leave_if_known(Knowledge::all_ranks, s, d)) {
     choose(s, d);
-    why = why_exact(Knowledge::this_rank, s, d);
-    if (!why && s.program == nullptr) why = why_exact(Knowledge::residual, s, d);
+    if (!leave_if_known(Knowledge::this_rank, s, d) && is_requested)
+      (void)leave_if_known(Knowledge::residual, s, d);
   }
-  d.declined = why == Reason::no_matrix;
-  if (why) d.leave_to_mpi(*why);
+  d.declined = d.reason == Reason::no_matrix;
   // MPI adds no half types but some of its own, though it can gather all. In a call of this library's
   // functions the codec of the type itself reduces the others, and makes all means: it divides before it
   // rounds, so that a mean is there where the sum is too large for the type.
-  if (d.method.exact() && s.program == nullptr && is_half(s) && adds(s.call.collective) &&
+  if (d.method.exact() && is_requested && is_half(s) && adds(s.call.collective) &&
       (s.call.divisor != 1 || !mpi_sums_half(s.call.datatype, *s.element))) {
     d.method.codec = kernels::find_codec(name(*s.element));
     d.reason = Reason::compressed;

@@ -32,7 +32,6 @@ struct Decision {
   // Hash of what the ranks must also agree on before they compress (feedback and guard of the rule).
   std::uint64_t agreed_options_hash = 0;
   std::uint64_t kind = 0;  // identifies the calls of a program that are guarded together
-  bool is_agreed = false;  // all ranks know that MPI reduces, so they exchange no message
   Chosen chosen;           // what auto chose, if the rule or the caller says auto
   bool declined = false;   // a scheme that cannot serve this call was given up
 
@@ -54,6 +53,8 @@ struct Decision {
   }
 };
 
+// True if sendbuf and recvbuf share memory. False for a call in place.
+bool overlaps(const Call& call, std::optional<kernels::Element> element);
 // Of the memory rule of a method and its parameters; 0 for carry.
 std::uint64_t memory_hash(const Method& method);
 
@@ -61,8 +62,9 @@ std::uint64_t memory_hash(const Method& method);
 enum class Knowledge : std::uint8_t {
   arguments,  // of MPI: equal on all ranks of a correct program
   ranks,      // the communicator, before its first use
+  first_use,  // whether there is a state, and whether the ranks can read each other's messages
   all_ranks,  // what the ranks agreed on at the first use; equal on all ranks
-  this_rank,  // switches of MPI_Pcontrol, call sites, the guard
+  this_rank,  // switches of MPI_Pcontrol, call sites, addresses, the guard
   residual,   // whose residual it is
 };
 
@@ -74,13 +76,12 @@ struct Situation {
   // Of the communicator, once ask_ranks() was called. ranks: -1 if MPI does not tell.
   int ranks = 0;
   bool is_inter = false;
-  // For a program's call: the state of its communicator, if there is one already. Null for fewer than two
-  // ranks and for an intercommunicator, because their calls need none.
-  CommState* known = nullptr;
+  // Of the communicator. Before Knowledge::first_use: if a program calls and there is one already; fewer than
+  // two ranks and intercommunicators need none. From then on, null means that the library must not act.
+  CommState* state = nullptr;
   // From Knowledge::all_ranks on. The mutex of the state is held.
   const CallOptions* options = nullptr;
   bool is_blocking = true;
-  const CommState* state = nullptr;
   const CallKey* call_key = nullptr;
   Policy::Prospect prospect = {};  // of a program's call
   Control said = {};
@@ -95,8 +96,8 @@ struct Situation {
 
 // Why MPI reduces; none if nothing that is known at this stage speaks against the library.
 std::optional<Reason> why_exact(Knowledge stage, const Situation& situation);
-// The same, once a method is chosen.
-std::optional<Reason> why_exact(Knowledge stage, const Situation& situation, const Decision& decision);
+// If there is such a reason, the decision leaves the call to MPI. True then.
+bool leave_if_known(Knowledge stage, const Situation& situation, Decision& decision);
 // What this rank wants, by all that is known. The situation has passed the stages before. A program's call
 // has yet to pass Knowledge::residual.
 Decision decide(const Situation& situation);

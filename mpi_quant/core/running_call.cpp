@@ -100,32 +100,29 @@ Status RunningCall::enter(bool& moved) {
                           reduction_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
 
+// Why MPI reduces after all, by what the ranks have told each other.
+std::optional<Reason> RunningCall::why_exact_now(bool is_split) const {
+  const Heard& heard = agreement_.summary().maxima.heard;
+  if (is_split) return disagree(decision_.chosen, heard), Reason::split;
+  if (rehearsal_) return {};
+  return hear(decision_.chosen, heard, follows_choice(decision_), signature_.sequence);
+}
+
 // All ranks know whether all can go on. If so, the call may touch residuals and wait for frames.
 Status RunningCall::agreed(bool& moved) {
-  const Status agreed = mq::agreed_status(agreement_.summary());
   moved = true;
-  const Heard& heard = agreement_.summary().maxima.heard;
-  if (splits(agreement_.summary())) {
-    disagree(decision_.chosen, heard);
-    forget_unused_keys();
-    decision_.leave_to_mpi(Reason::split);
-    if (exact_ == Exact::here)
-      stage_ = Stage::turn;
-    else
-      finish({}, false);
-    return {};
-  }
-  if (agreed.ok() && !rehearsal_) {
-    const bool follows = follows_choice(decision_);
-    if (const auto why = hear(decision_.chosen, heard, follows, signature_.sequence)) {
-      forget_unused_keys();
-      decision_.leave_to_mpi(*why);
-    }
-  }
+  const bool is_split = splits(agreement_.summary());
+  const Status agreed = is_split ? Status{} : agreed_status(agreement_.summary());
   if (!agreed.ok()) {
     forget_unused_keys();
     finish(local_error_.ok() ? agreed : local_error_, false);  // this rank's own error has precedence
-  } else if (rehearsal_ || (decision_.method.exact() && exact_ == Exact::by_caller)) {
+    return {};
+  }
+  if (const auto why = why_exact_now(is_split)) {
+    forget_unused_keys();
+    decision_.leave_to_mpi(*why);
+  }
+  if (rehearsal_ || (decision_.method.exact() && exact_ == Exact::by_caller)) {
     finish({}, rehearsal_);
   } else if (decision_.method.exact()) {
     stage_ = Stage::turn;

@@ -132,6 +132,7 @@ class RunningCall final : public CallRun {
   void begin(QueuePosition& position) noexcept;
   Status step(bool& moved);
   Status enter(bool& moved);
+  std::optional<Reason> why_exact_now(bool is_split) const;
   Status agreed(bool& moved);
   Status take_turn(bool& moved);
   Status start_exact_calls();

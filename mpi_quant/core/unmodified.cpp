@@ -96,8 +96,8 @@ Status CallGuard::acquire(CommState& state, const Situation& s, bool flushes, De
       Hash{}.add(decision.agreed_options_hash).add(window_ != nullptr ? window_->hash() : 0).value();
   const Residuals::Entry* const entry =
       decision.key.empty() ? nullptr : state.residuals.find(decision.key.view());
-  Status kept = decision.leave_if_no_memory(guarded_.prepare(call, *s.element, entry, window_));
-  is_judged_ = decision.reason == Reason::compressed;
+  Status kept = guarded_.prepare(call, *s.element, entry, window_);
+  is_judged_ = kept.ok();
   return kept;
 }
 
@@ -158,10 +158,7 @@ Outcome CallGuard::judge(CommState& state, const Request& request, const Decisio
   const std::scoped_lock lock(state.mutex);
   if (result->given_up) state.intercepted.guards[kind_].tripped = true;
   if (!decision.key.empty()) state.residuals.drop(decision.key.view());
-  outcome.status = result->delivered;
-  outcome.delivered = true;
-  outcome.reason = result->given_up && outcome.status.ok() ? Reason::guard : Reason::failed;
-  return outcome;
+  return replaced(std::move(outcome), result->delivered, result->given_up ? Reason::guard : Reason::failed);
 }
 
 }  // namespace mq

@@ -81,7 +81,7 @@ int intercepted_call(const Call& call) {
   }
   ProgramCall asked(situation);
   const std::uint64_t begin = watched ? ticks() : 0;
-  if (situation.known == nullptr) watch(false);
+  if (situation.state == nullptr) watch(false);
   const Outcome outcome = asked.run();
   if (!watched) {
     note_feedback(asked.feedback());

@@ -170,7 +170,7 @@ Status Round<T>::choose(const CallOptions& options, int size) {
   key.comm = state_.policy.comm_name;
   const Call call{MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm};
   const Decision decision =
-      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .call_key = &key});
+      decide({.call = call, .element = kElement, .state = &state_, .options = &options, .call_key = &key});
   state_.stats.declined_calls += decision.declined;
   method_ = decision.method;
   if (method_.exact()) {

@@ -76,7 +76,8 @@ class Reports(unittest.TestCase):
         ("no_memory", 1, "memory", ": onebit guard=1 error=10", ()),
         ("failed", 1, "bad_argument", ": onebit", ()),
     ]
-    REASONS += [("overlap", 1, "overlap", ": onebit", ())] if FAMILY == "openmpi" else []  # MPICH ends such a program
+    if FAMILY == "openmpi":  # MPICH ends such a program
+        REASONS += [("overlap", 1, "overlap", ": onebit", options) for options in ((), ("--explain",))]
     REASONS += [("no_communicator", 1, "communicators", ": onebit", ())] if FAMILY == "mpich" else []  # it has 2048
 
     def test_every_reason_is_reported_as_what_happened(self):
