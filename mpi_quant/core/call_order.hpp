@@ -41,4 +41,25 @@ class CallOrder {
       oldest_ = 0;             // number of the first call that has not left
 };
 
+inline bool CallOrder::enter(QueuePosition& position) {
+  if (position.number != entered_ || position.number - oldest_ >= kWindows) return false;
+  ++entered_;
+  position.window = static_cast<int>(position.number % kWindows);
+  window_[position.number % kWindows] = &position;
+  return true;
+}
+
+inline void CallOrder::leave(QueuePosition& position) {
+  if (position.window < 0) return;
+  position.window = -1;
+  window_[position.number % kWindows] = nullptr;
+  while (oldest_ != entered_ && window_[oldest_ % kWindows] == nullptr) ++oldest_;
+}
+
+inline bool CallOrder::may_reduce(const QueuePosition& position) const {
+  for (std::uint32_t i = oldest_; i != position.number; ++i)
+    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn) return false;
+  return true;
+}
+
 }  // namespace mq

@@ -119,11 +119,11 @@ std::size_t missing_bytes(const Residuals::Entry& entry, std::size_t arrays) {
   return entry.arrays < arrays ? (arrays - entry.arrays) * entry.array_bytes() : 0;
 }
 
-Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
-                                       std::uint64_t most_bytes) {
+Identities::Found Identities::promised(const std::string& name, const Residuals::Entry* entry,
+                                       const Sender& sender, Residuals& residuals, std::uint64_t most_bytes) {
   FeedbackOutcome what = FeedbackOutcome::fresh;
   // The key may have a residual already, from a request of the program. The call uses it.
-  if (const Residuals::Entry* const entry = residuals.find(name)) {
+  if (entry != nullptr) {
     what = fits(*entry, sender) ? FeedbackOutcome::hit : FeedbackOutcome::shape;
     const std::size_t missing = missing_bytes(*entry, sender.arrays);
     if (what == FeedbackOutcome::shape)
@@ -149,12 +149,11 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
     return {{}, FeedbackOutcome::stranger};
   }
   const std::string key = key_of(name, finding.phase);
-  Residuals::Entry* entry = residuals.find(name);
-  if (finding.match == Recognizer::Match::alone && entry != nullptr) residuals.drop(name);
+  if (finding.match == Recognizer::Match::alone) residuals.drop(name);
   // The residual holds what several tensors left out before they were told apart. It belongs to none of them.
   if (finding.match == Recognizer::Match::confirmed && vector.recognizer.period() > 1)
     drop_all(name, residuals);
-  entry = residuals.find(key);
+  Residuals::Entry* const entry = residuals.find(key);
   const Found without{{}, believed ? FeedbackOutcome::budget : FeedbackOutcome::unconfirmed};
   const std::size_t bytes =
       vector.kept * vector.arrays * kernels::element_bytes(kernels::compute_element(vector.element));
@@ -212,11 +211,11 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
     return {{},
             FeedbackOutcome::none,
             sender.key.empty() ? nullptr : &promised_.try_emplace(name, sender.flush).first->second};
-  // A request of the program uses the residual.
-  if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
+  const Residuals::Entry* const entry = residuals.find(name);
+  if (entry != nullptr && entry->users > 0)  // by a request of the program
     return {{}, FeedbackOutcome::in_use};
   return sender.key.empty() ? recognised(name, sender, residuals, most_bytes)
-                            : promised(name, sender, residuals, most_bytes);
+                            : promised(name, entry, sender, residuals, most_bytes);
 }
 
 }  // namespace mq

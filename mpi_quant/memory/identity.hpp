@@ -88,8 +88,9 @@ class Identities {
   static constexpr std::size_t kMostPlaces = 1024;
 
   std::string name_of(Identity by, const Sender& sender) const;
-  Found promised(const std::string& name, const Sender& sender, Residuals& residuals,
-                 std::uint64_t most_bytes);
+  // entry: the residual of this name, if there is one.
+  Found promised(const std::string& name, const Residuals::Entry* entry, const Sender& sender,
+                 Residuals& residuals, std::uint64_t most_bytes);
   Found recognised(const std::string& name, const Sender& sender, Residuals& residuals,
                    std::uint64_t most_bytes);
   Found judge(KnownVectors::value_type& at, const Sketch& sketch, Residuals& residuals,
