@@ -1,8 +1,89 @@
 #include "tests/engine/scene.hpp"
 
 #include <deque>
+#include <numeric>
 
 namespace mq::test {
+
+Plan Scene::plan_of(int rank, bool half) const {
+  return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
+                     ((!ends.empty() && !gathers) || reduces) && feedback, std::max(root, 0)});
+}
+kernels::Params Scene::params() const {
+  kernels::Params p = kernels::preset_params(*codec);
+  for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
+    if (codec->specs[i].name == "block") p.value[i] = 64;
+  for (const auto& [i, value] : values) p.value[i] = value;
+  return p;
+}
+CallFeedback Scene::call_memory(kernels::Element element) const {
+  CallFeedback of{memory,
+                  memory->ops == nullptr ? nullptr : memory->ops(element, isa),
+                  kernels::preset_params(*memory),
+                  1,
+                  {}};
+  for (const auto& [i, value] : memory_values) of.params.value[i] = value;
+  of.terms = memory->terms(of.params);
+  of.exact_restart = exact_restart;
+  of.mirrors = of.keeps_estimates() && (gathers || (root != kNobody && !reduces));
+  return of;
+}
+std::string Scene::describe(std::size_t n) const {
+  const std::size_t vectors = vector_ends.size();
+  return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
+         (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
+         (memory != &kernels::carry_rule() ? " memory=" + std::string(memory->name) : "") +
+         (mean ? " mean" : "") + (feedback ? " feedback" : "") + (in_place ? " in place " : " ") +
+         (vectors > 0 ? "in " + std::to_string(vectors) + " vectors " : "");
+}
+
+std::vector<int> rank_counts() {
+  if (kSanitized) return {2, 3, 4, 6, 9};
+  return {2, 3, 4, 5, 8, 9, 13};
+}
+
+std::vector<int> node_sizes(const PlanRow& plan, int ranks) {
+  if (plan.name != "hierarchical") return {1};
+  std::vector<int> all;
+  for (const int per_node : {2, 3, 4})
+    if (ranks % per_node == 0) all.push_back(per_node);
+  return all;
+}
+
+std::vector<int> damages(const Codec& codec) {
+  if (kSanitized) return {codec.id % kDamages};
+  std::vector<int> all(kDamages);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Loopback::Tamper damage_second(int damage, std::atomic<int>& messages, std::atomic<int>& victim) {
+  return [damage, &messages, &victim](int, int to, int, Loopback::Message& m) {
+    if (messages++ != 1) return;
+    victim = to;
+    if (damage == 0) m.clear();
+    if (damage == 1) m.resize(m.size() - 1);
+    if (damage == 2) m[0] ^= std::byte{1};  // magic
+    if (damage == 3) m.resize(1 << 20);     // longer than any bound here
+    if (damage == 4) m[8] ^= std::byte{1};  // hash of another call
+  };
+}
+
+template <class T>
+Vectors<T> inputs(int ranks, std::size_t n, Input kind) {
+  Vectors<T> x;
+  for (int r = 0; r < ranks; ++r) {
+    auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
+    if constexpr (std::is_same_v<T, Compute<T>>) {
+      x.push_back(std::move(values));
+    } else {
+      x.emplace_back(n);
+      kernels::convert(element_of<T>, kernels::Isa::scalar)
+          ->narrow(values.data(), x.back().data(), nullptr, n);
+    }
+  }
+  return x;
+}
 
 Parts parts_of_root(const Scene& scene, int rank, std::size_t n) {
   const Range all{0, n}, of_root = rank == scene.root ? all : Range{};
@@ -194,6 +275,7 @@ void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<
 }
 
 #define MQ_SCENE_OF(T)                                                                             \
+  template Vectors<T> inputs(int, std::size_t, Input);                                             \
   template Outcome<T> run(const Scene&, const Vectors<T>&, Vectors<Compute<T>>);                   \
   template void expect_sound(const Outcome<T>&, const std::string&);                               \
   template void expect_conserved(const Outcome<T>&, const Vectors<T>&, const Vectors<Compute<T>>&, \

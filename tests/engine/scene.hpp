@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -92,37 +91,10 @@ struct Scene {
   std::vector<std::size_t> vector_ends = {};  // Reduction::vector_ends: the input is several vectors
   std::size_t raw_below = 0;                  // VectorPlace::is_raw: of those with fewer elements
   // The plan of a rank. Half types know no nodes.
-  Plan plan_of(int rank, bool half = false) const {
-    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
-                       ((!ends.empty() && !gathers) || reduces) && feedback, std::max(root, 0)});
-  }
-  kernels::Params params() const {
-    kernels::Params p = kernels::preset_params(*codec);
-    for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
-      if (codec->specs[i].name == "block") p.value[i] = 64;
-    for (const auto& [i, value] : values) p.value[i] = value;
-    return p;
-  }
-  CallFeedback call_memory(kernels::Element element) const {
-    CallFeedback of{memory,
-                    memory->ops == nullptr ? nullptr : memory->ops(element, isa),
-                    kernels::preset_params(*memory),
-                    1,
-                    {}};
-    for (const auto& [i, value] : memory_values) of.params.value[i] = value;
-    of.terms = memory->terms(of.params);
-    of.exact_restart = exact_restart;
-    of.mirrors = of.keeps_estimates() && (gathers || (root != kNobody && !reduces));
-    return of;
-  }
-  std::string describe(std::size_t n) const {
-    const std::size_t vectors = vector_ends.size();
-    return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
-           (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
-           (memory != &kernels::carry_rule() ? " memory=" + std::string(memory->name) : "") +
-           (mean ? " mean" : "") + (feedback ? " feedback" : "") + (in_place ? " in place " : " ") +
-           (vectors > 0 ? "in " + std::to_string(vectors) + " vectors " : "");
-  }
+  Plan plan_of(int rank, bool half = false) const;
+  kernels::Params params() const;
+  CallFeedback call_memory(kernels::Element element) const;
+  std::string describe(std::size_t n) const;
 };
 
 // Runs a prepared execution to its end.
@@ -140,40 +112,18 @@ template <class T>
 Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual);
 
 template <class T>
-Vectors<T> inputs(int ranks, std::size_t n, Input kind = Input::normal) {
-  Vectors<T> x;
-  for (int r = 0; r < ranks; ++r) {
-    auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
-    if constexpr (std::is_same_v<T, Compute<T>>) {
-      x.push_back(std::move(values));
-    } else {
-      x.emplace_back(n);
-      kernels::convert(element_of<T>, kernels::Isa::scalar)
-          ->narrow(values.data(), x.back().data(), nullptr, n);
-    }
-  }
-  return x;
-}
+Vectors<T> inputs(int ranks, std::size_t n, Input kind = Input::normal);
 
 template <class T>
 Vectors<T> zeros(int ranks, std::size_t n) {
   return Vectors<T>(static_cast<std::size_t>(ranks), std::vector<T>(n));
 }
 
-inline std::vector<int> rank_counts() {
-  if (kSanitized) return {2, 3, 4, 6, 9};
-  return {2, 3, 4, 5, 8, 9, 13};
-}
+std::vector<int> rank_counts();
 
 // Ranks per node to run a plan with. Proofs are about all (plan_test.cpp); on nodes of one rank hierarchical
 // is direct.
-inline std::vector<int> node_sizes(const PlanRow& plan, int ranks) {
-  if (plan.name != "hierarchical") return {1};
-  std::vector<int> all;
-  for (const int per_node : {2, 3, 4})
-    if (ranks % per_node == 0) all.push_back(per_node);
-  return all;
-}
+std::vector<int> node_sizes(const PlanRow& plan, int ranks);
 
 // Every codec x plan x length of a row, each with two of the rank counts in turn, so that every plan meets
 // every rank count with every length, and every codec meets every rank count. Under sanitizers: half of the
@@ -221,22 +171,7 @@ void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<
 inline constexpr int kDamages = 5;
 // Those to try with a codec: all, or under sanitizers one, in turn. Frames are checked before a codec sees
 // them.
-inline std::vector<int> damages(const Codec& codec) {
-  if (kSanitized) return {codec.id % kDamages};
-  std::vector<int> all(kDamages);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-inline Loopback::Tamper damage_second(int damage, std::atomic<int>& messages, std::atomic<int>& victim) {
-  return [damage, &messages, &victim](int, int to, int, Loopback::Message& m) {
-    if (messages++ != 1) return;
-    victim = to;
-    if (damage == 0) m.clear();
-    if (damage == 1) m.resize(m.size() - 1);
-    if (damage == 2) m[0] ^= std::byte{1};  // magic
-    if (damage == 3) m.resize(1 << 20);     // longer than any bound here
-    if (damage == 4) m[8] ^= std::byte{1};  // hash of another call
-  };
-}
+std::vector<int> damages(const Codec& codec);
+Loopback::Tamper damage_second(int damage, std::atomic<int>& messages, std::atomic<int>& victim);
 
 }  // namespace mq::test

@@ -1,16 +1,15 @@
 // Runs a property over every row of the table: codec, parameters, element type, instruction set. Arrays are
-// surrounded by canaries, so that every test also checks that nothing is written outside.
+// surrounded by canaries, so that every test also checks that nothing is written outside. rows.cpp has what
+// takes longer to compile than a test.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,185 +115,64 @@ struct Row {
   std::size_t block() const { return codec->block(params); }
   std::size_t bound(std::size_t n) const { return codec->wire_bound(n, kElement, params); }
   Row with(kernels::Isa other) const { return {codec, params, other}; }
-  // ",block=2048,means=tensor"
-  std::string params_text() const {
-    std::ostringstream text;
-    for (std::size_t i = 0; i < codec->specs.size(); ++i) {
-      const kernels::ParamSpec& spec = codec->specs[i];
-      text << "," << spec.name << "=";
-      if (spec.kind == kernels::ParamKind::word)
-        text << spec.words[static_cast<std::size_t>(params.value[i])];
-      else
-        text << params.value[i];
-    }
-    return text.str();
-  }
-  std::string describe(std::size_t n, std::string_view what) const {
-    const std::string text = std::string(codec->name) + " " + std::string(name(kElement)) + " " +
-                             std::string(name(isa)) + params_text();
-    return text + " n=" + std::to_string(n) + " " + std::string(what) + " ";
-  }
+  std::string params_text() const;  // ",block=2048,means=tensor"
+  std::string describe(std::size_t n, std::string_view what) const;
   // Around groups of 32 lanes and around blocks; of the longest blocks, and with sanitizers, fewer.
-  std::vector<std::size_t> lengths() const {
-    const std::size_t b = block();
-    if (b > 16384 || kSanitized) return {0, 1, 33, b - 1, b + 33};
-    return {0, 1, 7, 8, 31, 32, 33, 63, b - 1, b, b + 1, 2 * b + 33};
-  }
+  std::vector<std::size_t> lengths() const;
 
   // Encode, then decode; an empty residual means none.
   Coded<T> run(const std::vector<T>& x, const std::vector<T>& residual, kernels::Feedback feedback,
-               std::size_t shift = 0, const kernels::NoiseIndex& noise = {}) const {
-    const std::size_t n = x.size();
-    Guarded<T> in(n * sizeof(T), shift), error(residual.size() * sizeof(T), shift);
-    Guarded<std::byte> wire(bound(n), shift);
-    in.set(x);
-    error.set(residual);
-    const kernels::Encoded encoded =
-        ops().encode({in.data(), residual.empty() && n > 0 ? nullptr : error.data(), feedback, n, params,
-                      wire.data(), noise});
-    EXPECT_TRUE(in.intact() && error.intact() && wire.intact()) << describe(n, "encode wrote outside");
-    EXPECT_TRUE(same_bits(in.get(n), x)) << describe(n, "encode changed its input");
-    EXPECT_LE(encoded.bytes, bound(n)) << describe(n, "bound");
-    Coded<T> coded{
-        wire.get(encoded.bytes), error.get(residual.size()), {}, encoded.nonfinite, encoded.overflows};
-    Guarded<T> out(n * sizeof(T), shift);
-    EXPECT_EQ(ops().decode({wire.data(), encoded.bytes, n, params, nullptr, out.data(), false, noise}),
-              kernels::Decoded::ok)
-        << describe(n, "own wire");
-    EXPECT_TRUE(out.intact()) << describe(n, "decode wrote outside");
-    coded.decoded = out.get(n);
-    return coded;
-  }
+               std::size_t shift = 0, const kernels::NoiseIndex& noise = {}) const;
   kernels::Decoded decode(const std::vector<std::byte>& wire, std::size_t n, const T* base, T* x) const {
     return ops().decode({wire.data(), wire.size(), n, params, base, x});
   }
   // Decodes wire from an allocation of exactly its size into a guarded array, with and without base.
-  kernels::Decoded decode_guarded(const std::vector<std::byte>& wire, std::size_t n) const {
-    Guarded<T> out(n * sizeof(T), 0);
-    out.set(std::vector<T>(n));
-    const std::vector<std::byte> exact(wire);
-    const auto added = ops().decode({exact.data(), exact.size(), n, params, out.data(), out.data()});
-    const auto plain = ops().decode({exact.data(), exact.size(), n, params, nullptr, out.data()});
-    EXPECT_TRUE(out.intact()) << describe(n, "hostile wire wrote outside");
-    EXPECT_EQ(added, plain) << describe(n, "hostile wire");
-    return plain;
-  }
+  kernels::Decoded decode_guarded(const std::vector<std::byte>& wire, std::size_t n) const;
 };
 
-inline std::size_t position(const kernels::Codec& codec, std::string_view param) {
-  std::size_t i = 0;
-  while (i < codec.specs.size() && codec.specs[i].name != param) ++i;
-  return i;
-}
+// A codec with parameters on an instruction set.
+struct AnyRow {
+  const kernels::Codec* codec;
+  kernels::Params params;
+  kernels::Isa isa;
+};
 
-// Matrices for codecs that have columns: contiguous and padded, of rows below, at and above a group of 32
-// lanes and the pieces in which long blocks are summed.
-inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Params>& sets) {
-  const std::size_t rows = position(codec, "rows"), ld = position(codec, "ld");
-  if (rows == codec.specs.size()) return;
-  const auto set = [&](kernels::Params& params, std::string_view name, double value) {
-    if (const std::size_t at = position(codec, name); at < codec.specs.size()) params.value[at] = value;
-  };
-  kernels::Params matrix = kernels::preset_params(codec);
-  set(matrix, "means", 1);
-  set(matrix, "lines", 3);  // of several columns
-  sets.push_back(matrix);   // columns of unknown length
-  const std::array<std::array<double, 3>, 10> shapes{{{1, 0, 0},
-                                                      {1, 4, 1},
-                                                      {31, 31, 1},
-                                                      {31, 34, 0},
-                                                      {33, 0, 0},
-                                                      {33, 36, 1},
-                                                      {2048, 0, 1},
-                                                      {2048, 2051, 0},
-                                                      {5000, 0, 0},
-                                                      {5000, 5003, 1}}};
-  for (const auto& shape : shapes) {
-    matrix.value[rows] = shape[0];
-    matrix.value[ld] = shape[1];
-    set(matrix, "split", shape[2]);
-    sets.push_back(matrix);
-  }
-  kernels::Params tensor = kernels::preset_params(codec);
-  set(tensor, "means", 2);
-  set(tensor, "split", 0);
-  sets.push_back(tensor);
-}
-
+std::size_t position(const kernels::Codec& codec, std::string_view param);
 // The preset parameters, and the extremes or words of each parameter; rows and ld mean nothing one at a time.
 // A codec with long blocks gets shorter ones, so that the tests do not take minutes.
-inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
-  const kernels::Params preset = kernels::preset_params(codec);
-  std::vector<kernels::Params> sets{preset};
-  kernels::Params usual = preset;
-  if (codec.block(preset) > 4096) usual.value[position(codec, "block")] = 1024;
-  for (std::size_t i = 0; i < codec.specs.size(); ++i) {
-    const kernels::ParamSpec& spec = codec.specs[i];
-    if (spec.name == "rows" || spec.name == "ld") continue;
-    std::vector<double> values{spec.min, spec.max};
-    if (spec.kind == kernels::ParamKind::word)
-      for (double word = spec.min + 1; word < spec.max; ++word) values.push_back(word);
-    for (const double value : values) {
-      sets.push_back(usual);
-      sets.back().value[i] = value;
-    }
-  }
-  add_matrices(codec, sets);
-  return sets;
+std::vector<kernels::Params> param_sets(const kernels::Codec& codec);
+
+// Every row this processor can run; if MPIQ_TEST_CODEC names a codec, its rows.
+std::vector<AnyRow> all_rows();
+std::vector<AnyRow> rows_of(std::string_view codec);  // at least one
+
+// Calls property(Row<T>) for both element types.
+template <class F>
+void for_each_element(const AnyRow& row, const F& property) {
+  property(Row<float>{row.codec, row.params, row.isa});
+  property(Row<double>{row.codec, row.params, row.isa});
 }
 
-// Calls property(Row<T>) for every row this processor can run; if MPIQ_TEST_CODEC names a codec, for its
-// rows.
 template <class F>
 void for_each_row(const F& property) {
-  const char* const only = std::getenv("MPIQ_TEST_CODEC");
-  EXPECT_TRUE(only == nullptr || kernels::find_codec(only) != nullptr) << only;
-  for (const kernels::Codec& codec : kernels::codecs()) {
-    if (only != nullptr && codec.name != only) continue;
-    for (const kernels::Params& params : param_sets(codec))
-      for (const kernels::Isa isa : kernels::kIsas) {
-        if (isa > kernels::best_isa()) continue;
-        property(Row<float>{&codec, params, isa});
-        property(Row<double>{&codec, params, isa});
-      }
-  }
+  for (const AnyRow& row : all_rows()) for_each_element(row, property);
 }
 
 template <class F>
 void for_each_row_of(std::string_view codec, const F& property) {
-  int rows = 0;
-  for_each_row([&](const auto& row) {
-    if (row.codec->name != codec) return;
-    ++rows;
-    property(row);
-  });
-  EXPECT_GT(rows, 0) << codec;
+  for (const AnyRow& row : rows_of(codec)) for_each_element(row, property);
 }
 
 using NamedValues = std::vector<std::pair<std::string_view, double>>;
-
-inline kernels::Params with_values(const kernels::Codec& codec, const NamedValues& values) {
-  kernels::Params params = kernels::preset_params(codec);
-  for (const auto& [name, value] : values) {
-    std::size_t at = codec.specs.size();
-    for (std::size_t i = 0; i < codec.specs.size(); ++i)
-      if (codec.specs[i].name == name) at = i;
-    EXPECT_LT(at, codec.specs.size()) << name;
-    params.value[at] = value;
-  }
-  return params;
-}
+kernels::Params with_values(const kernels::Codec& codec, const NamedValues& values);
 
 // Calls property(Row<T>) for both element types and every instruction set.
 template <class F>
 void for_each_isa(std::string_view name, const NamedValues& values, const F& property) {
   const kernels::Codec& codec = *kernels::find_codec(name);
   const kernels::Params params = with_values(codec, values);
-  for (const kernels::Isa isa : kernels::kIsas) {
-    if (isa > kernels::best_isa()) continue;
-    property(Row<float>{&codec, params, isa});
-    property(Row<double>{&codec, params, isa});
-  }
+  for (const kernels::Isa isa : kernels::kIsas)
+    if (isa <= kernels::best_isa()) for_each_element({&codec, params, isa}, property);
 }
 
 inline Row<float> fastest(std::string_view name, const NamedValues& values) {
