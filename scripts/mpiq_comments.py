@@ -8,7 +8,8 @@ import re
 import sys
 
 WIDTH = 110
-# The beginning of a comment line: indentation and //, * or #, then the text. A list item or a row of a table begins a paragraph.
+# The beginning of a comment line: indentation and //, * or #, then the text. A list item or a row of a table
+# begins a paragraph.
 LINE = re.compile(r"^(\s*(?://|\*|/\*))(\s*)(.*)$")
 HASH_LINE = re.compile(r"^(\s*#)(?=\s|$)(\s*)(.*)$")
 ITEM = re.compile(r"(?:[-*+]|\d+[.)]|\([a-z\d]\))\s+")

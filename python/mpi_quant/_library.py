@@ -154,7 +154,8 @@ def library() -> Library:
         raise ImportError(f"mpi_quant: its functions need mpi4py, which cannot be imported: {error}") from error
     mpi, path = _find_mpi(MPI.__file__)
     family = _family(mpi, path)
-    # The core looks for MPI's functions in the global scope. Python has loaded them for mpi4py's module alone.
+    # The core looks for MPI's functions in the global scope. Python has loaded them for mpi4py's module
+    # alone.
     ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY | os.RTLD_GLOBAL)
     functions, file = _load(family, path)
     handle: Handle = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p

@@ -51,7 +51,8 @@ class Advice(unittest.TestCase):
                     errors = {m["method"]: m["error"] for m in of_class["methods"]}
                     self.assertTrue(5e-4 < errors["bf16"] < 5e-3, errors)
                     self.assertTrue(errors["bf16"] < errors["int8"] < errors["int4"] < errors["onebit"], errors)
-                    # Of a sine one bit and a mean leave out sqrt(1 - 8 / pi^2) of it. Of what is gathered or broadcast that is all.
+                    # Of a sine one bit and a mean leave out sqrt(1 - 8 / pi^2) of it. Of what is gathered or
+                    # broadcast that is all.
                     self.assertTrue(0.3 < errors["onebit"] < 0.46, errors)
                     if collective in ("allgather", "bcast"):
                         self.assertAlmostEqual(errors["onebit"], 0.435, delta=0.02)

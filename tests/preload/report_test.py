@@ -55,8 +55,8 @@ class Reports(unittest.TestCase):
         self.assertGreater(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 32)
         self.assertEqual(sum(sum(s["reasons"].values()) for s in report["sites"]), 2)
 
-    # Reason, how often, mode of reasons.c, policy, further options. The program compares the results with MPI's own, and a
-    # call counts as compressed, and its bytes are counted, only where they are not.
+    # Reason, how often, mode of reasons.c, policy, further options. The program compares the results with
+    # MPI's own, and a call counts as compressed, and its bytes are counted, only where they are not.
     REASONS = [
         ("compressed", 2, "twice", ": onebit", ()),
         ("would_be_compressed", 1, "plain", ": onebit", ("--explain",)),
@@ -118,8 +118,8 @@ class Reports(unittest.TestCase):
             self.assertEqual(sum(c["compressed_bytes"] for c in report["classes"]), 0)
 
     def test_no_sum_is_outside_where_there_is_a_report(self):
-        # It then watches MPI from MPI_Init on, and so ends after all callbacks of MPI_Finalize. Without a report they may come later
-        # than the library's end, and are exact (lifetime.c, finalize).
+        # It then watches MPI from MPI_Init on, and so ends after all callbacks of MPI_Finalize. Without a
+        # report they may come later than the library's end, and are exact (lifetime.c, finalize).
         report = self.report("--policy", ": onebit", os.path.join(os.path.dirname(CONTROL), "lifetime_" + FAMILY), "reported", "lossy")
         self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"compressed": 4, "type": 1})
         self.assertEqual(report["lossy_results"], 4)

@@ -12,7 +12,8 @@ from result_files import WithFiles, tool
 BIN, *MPIEXEC = sys.argv[1:]
 del sys.argv[1:]
 SIZES = (65536, 100000, 262144)
-# What parsers of osu_allreduce look for. The first two are ReFrame's way: a size at the beginning of a line, then the figure.
+# What parsers of osu_allreduce look for. The first two are ReFrame's way: a size at the beginning of a line,
+# then the figure.
 SANITY = re.compile(r"^65536\s+", re.M)
 FIGURE = r"^{size}\s+(?P<latency>\S+)\s*"
 TWO_DENSITIES = ("--density", "0.01,0.1", "--methods", "mpi,union")

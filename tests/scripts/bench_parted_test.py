@@ -59,7 +59,8 @@ class Parted(WithFiles):
             self.assertTrue(np.allclose(rows["algbw_Bps"], rows["bytes"] / rows["t_median_s"]))
             self.assertTrue(np.allclose(rows["busbw_Bps"], rows["algbw_Bps"] * (1 if collective in ("bcast", "reduce") else 2 / 3)))
             raw = rows[rows["method"] == b"raw"]
-            # Each byte goes to the two ranks that do not have it, or in a reduction leaves the two that are not the root.
+            # Each byte goes to the two ranks that do not have it, or in a reduction leaves the two that are
+            # not the root.
             headers = raw["wire_bytes_sum"] - 2 * raw["bytes"]
             self.assertTrue(((0 < headers) & (headers < 12 * 256)).all(), headers)
             self.assertTrue(np.allclose(raw["ratio_achieved"], 2 * raw["bytes"] / raw["wire_bytes_sum"]))

@@ -270,7 +270,8 @@ class Setup(InTemporaryFolder):
         self.assertEqual(call(script("setup"), "kitchen").returncode, 2)
 
 
-# One test lacks a package of packages.txt, one lacks another package and passes nevertheless, two lack nothing.
+# One test lacks a package of packages.txt, one lacks another package and passes nevertheless, two lack
+# nothing.
 SKIPPING_PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(skipping NONE)
 enable_testing()

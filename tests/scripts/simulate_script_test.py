@@ -299,7 +299,8 @@ class Script(WithFiles):
         for line in map(json.loads, done.stdout.splitlines()):
             amounts = line["amounts"]
             network = 20e-6 * amounts["latency"] + 1e-6 * amounts["overhead"] + 1e-9 * amounts["byte"]
-            # The agreement, and one or two rounds: with many messages the processor is busy until the first ones come.
+            # The agreement, and one or two rounds: with many messages the processor is busy until the first
+            # ones come.
             self.assertIn(amounts["latency"] - math.log2(line["ranks"]), (1, 2))
             self.assertLess(network, line["seconds"])  # the rest is the codec
             self.assertEqual(line["plan"], "direct")

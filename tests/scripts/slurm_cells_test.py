@@ -58,7 +58,8 @@ class Cells(WithFakes):
             self.assertRegex(file.read(), "\tleft\t101_0\t.*\tused up its time limit and was requeued; faster with more --time\n")
 
     def test_points_left_on_a_disk_too_full_to_say_so_are_left_all_the_same(self):
-        # What runs in the launch is real: a program that has points left, in the shell that notes its exit code.
+        # What runs in the launch is real: a program that has points left, in the shell that notes its exit
+        # code.
         self.file("bin/srun", '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\n"$@"\n')
         os.mkdir(self.path("programs"))
         self.file("programs/mpiq-bench", "#!/bin/sh\nexit 75\n")

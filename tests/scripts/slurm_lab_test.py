@@ -183,7 +183,8 @@ class Interrupted(OnTheLab):
         return Interrupted.expected
 
     def test_a_deadline_requeues_each_task_alone(self):
-        # The harness ends a minute before the limit, but not before it has measured a point: a life is one of three.
+        # The harness ends a minute before the limit, but not before it has measured a point: a life is one of
+        # three.
         self.submit("--launches", "2", "--time", "1")
         self.assertIn("cells: 2 done\nfinish: done", self.outcome())
         for cell in ("2x1-0", "2x1-1"):

@@ -109,7 +109,8 @@ class Statistics(WithTraining):
     def test_mnist_table_of_the_way_to_an_accuracy(self):
         status, out, problem = self.run_program("mnist_table", "--target", "0.96", self.three())
         self.assertEqual((status, problem), (0, ""))
-        # Seed 1: dense 0.96 in 200 steps of 20.2 ms, onebit 0.955; seed 2: 0.97 in 20.4 ms, and 0.965 in 10.2 ms.
+        # Seed 1: dense 0.96 in 200 steps of 20.2 ms, onebit 0.955; seed 2: 0.97 in 20.4 ms, and 0.965 in 10.2
+        # ms.
         self.assertEqual(out.splitlines()[2:], ["| method | feedback | seeds that reach 96 % | seconds | steps | MB sent |", "|" + " --- |" * 6,
                                                 "| `mpi` |  | 2 of 2 | 4.06 ± 0.25 | 200 |  |", "| `bf16` | on | 2 of 2 | 3.04 ± 0.19 | 200 | 10 |",
                                                 "| `onebit` | on | 1 of 2 | 2.04 | 200 | 10 |"])

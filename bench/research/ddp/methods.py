@@ -9,8 +9,8 @@ import mpi_quant as mq
 from mpi_quant.results import torch_runs
 
 EXACT_STEPS = 2  # first ones of the hooks that have some; PowerSGD of torch needs two
-# One bucket for all methods, so none overlaps with the backward pass. PowerSGD of torch sends several sums for a bucket, and may hang
-# over gloo where two buckets are on the way at once.
+# One bucket for all methods, so none overlaps with the backward pass. PowerSGD of torch sends several sums
+# for a bucket, and may hang over gloo where two buckets are on the way at once.
 BUCKET_MIB = 1000
 
 

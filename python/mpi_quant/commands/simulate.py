@@ -28,15 +28,15 @@ SPARSE_RANKS = "64,256"
 SPARSE_WORDS = ("--sizes", "4M", "--density", "0.0001,0.001,0.01", "--distribution", "uniform,powerlaw:1.1")
 NEAR = 0.15  # of a measured time
 MOST_LAYERS = 4  # of the degrees that are tried, beside degrees of 2 alone
-# What is the fastest dense method depends on the ranks and the size: mpi is the fastest of MPI's algorithms, and plans of the library may
-# be faster still.
+# What is the fastest dense method depends on the ranks and the size: mpi is the fastest of MPI's algorithms,
+# and plans of the library may be faster still.
 BEST_DENSE = "mpi,raw/direct,raw/grid"
 METHODS = f"{BEST_DENSE},bf16,onebit,topk"
 # The calls of training steps, for the plot `scale`.
 TRAINING_LINKS, TRAINING_RANKS, TRAINING_METHODS = "ethernet-10gbit,rdma-100gbit,rdma-400gbit", "16,64,256,1024", ("mpi", "bf16", "int8", "onebit")
 METHODS_OF_PARTED = "mpi,bf16,onebit,topk"  # of all collectives but an allreduce, whose plans no method names
-# What stands for mpi in --compare. At two ranks every dense algorithm sends the same bytes, and the networks of the presets were fitted to
-# this one.
+# What stands for mpi in --compare. At two ranks every dense algorithm sends the same bytes, and the networks
+# of the presets were fitted to this one.
 PAIR_DENSE, DENSE = "raw/recursive_doubling", "mpi"
 
 

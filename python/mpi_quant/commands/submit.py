@@ -93,7 +93,8 @@ def complete(request):
         raise Refused(f"--bin: no {request.program} in {request.bin}: build it first")
     planning.check_methods(request.kind, request.program_options, request.policy, request.bin)
     expected_s, request.expected = planning.expectation(request.sweep, combinations, request.program_options, program)
-    # Half as much again, the margin of mpiq-bench, which is a minute, and one to start, in steps of five minutes.
+    # Half as much again, the margin of mpiq-bench, which is a minute, and one to start, in steps of five
+    # minutes.
     request.time = request.time or experiment.time or expected_s and str(math.ceil((1.5 * expected_s + 120) / 300) * 5)
     if not request.time:
         raise Refused("--time: how long may a cell take? The program does not say it here")
@@ -118,7 +119,8 @@ def plan_cells(request, combinations, most):
 def record_of(request):
     """What is written down of a run: see Folder.record."""
     sweep, folder = request.sweep, request.folder
-    # What jobs add to PYTHONPATH: see _places.environment. A Python that the site names does not find what pip has installed in this one.
+    # What jobs add to PYTHONPATH: see _places.environment. A Python that the site names does not find what
+    # pip has installed in this one.
     package = "" if _places.by_pip() and request.python == sys.executable else os.fspath(_places.PACKAGE.parent)
     record = {**{name: getattr(request, name) for name in RECORDED},
               "version": planning.ask(os.path.join(request.bin, "mpiq-bench"), "--version"), "root": _places.data(), "package": package,

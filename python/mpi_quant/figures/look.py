@@ -17,8 +17,8 @@ from mpi_quant.figures import printed
 from mpi_quant.results.reader import bytes_label
 from mpi_quant.results.schema import DENSE, MPI_ALLREDUCE, SIMULATED, SIMULATED_FASTEST
 
-# The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
-# colour.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish
+# methods without colour.
 LOOKS = {
     "mpi": ("#000000", "o", "-"),
     "mpi/fastest": ("#000000", "o", "-"),

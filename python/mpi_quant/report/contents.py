@@ -11,7 +11,8 @@ from mpi_quant.report import counters_part, html_parts as h, paste, training_par
 from mpi_quant.results import reader
 from mpi_quant.results.schema import ALLREDUCE, noun_of
 
-# The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
+# The plots that answer the question come first, then those that explain the answer. Plots that are not named
+# here come last.
 READING = ("speedup", "time", "overlap", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases",
            "distribution", "launches", "ranks", "roofline")
 

@@ -20,19 +20,20 @@ BUFFERS = ("rotate", "warm", "cold")
 PUBLICATION_LAUNCHES = 10  # a publication is the median of this many
 FILE_STATES = ("running", "complete", "partial")
 MEMORIES = ("host", "cuda")
-# The collectives of rows. `link`: messages between pairs of ranks. Files from before there was a choice have rows of ALLREDUCE.
+# The collectives of rows. `link`: messages between pairs of ranks. Files from before there was a choice have
+# rows of ALLREDUCE.
 ALLREDUCE, MPI_ALLREDUCE = "allreduce", "MPI_Allreduce"
 COLLECTIVES = (ALLREDUCE, "iallreduce", "reduce_scatter", "allgather", "bcast", "reduce", "sparse_allreduce", "link")
-# Collectives in which a rank has a part of the vector, or one rank, the root, all of it: (MPI's function, the noun for texts). All others stand
-# beside MPI_Allreduce.
+# Collectives in which a rank has a part of the vector, or one rank, the root, all of it: (MPI's function, the
+# noun for texts). All others stand beside MPI_Allreduce.
 PARTED = {"reduce_scatter": ("MPI_Reduce_scatter_block", "reduce-scatter"), "allgather": ("MPI_Allgather", "allgather"),
           "bcast": ("MPI_Bcast", "broadcast"), "reduce": ("MPI_Reduce", "reduction to a root")}
 ROOTED = ("bcast", "reduce")
-# Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the
-# addresses on the GPU; NCCL.
+# Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI
+# that gets the addresses on the GPU; NCCL.
 DENSE = ("mpi", "mpi-direct", "nccl")
-# The algorithms by which MPI libraries reduce, as the library's model prices them (mpi_quant/plan/cost.hpp). Which one is the fastest
-# depends on the ranks and the size.
+# The algorithms by which MPI libraries reduce, as the library's model prices them (mpi_quant/plan/cost.hpp).
+# Which one is the fastest depends on the ranks and the size.
 DENSE_ALGORITHMS = ("recursive_doubling", "halving_doubling", "ring")
 SIMULATED_FASTEST = "dense/fastest"  # in figures: the fastest dense method of a simulated point
 BEST_DENSE = "best-dense"  # word of --baseline: the fastest dense method of each point
@@ -162,7 +163,8 @@ def empty_table(columns, rows):
     return table
 
 
-# The variables that tell rows apart, besides the launch and the input. Other differences were measured or follow from these.
+# The variables that tell rows apart, besides the launch and the input. Other differences were measured or
+# follow from these.
 VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
              "link", "count", "matrix_side", "compute_percent", "test_interval_us", "feedback", "buffers", "sync", "mode", "arrival", "form", "window")
 

@@ -57,7 +57,8 @@ class Launch:
 
     def __enter__(self):
         self.file = open(self.log, "ab")  # pylint: disable=consider-using-with
-        # A session of its own, so that an interrupt at the terminal reaches only this script, which ends the launch in order.
+        # A session of its own, so that an interrupt at the terminal reaches only this script, which ends the
+        # launch in order.
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         env=self.env, start_new_session=True)
         os.set_blocking(self.process.stdout.fileno(), False)

@@ -30,7 +30,8 @@ def limits(selection, panel):
     if wire_limit(link):
         out.append((f"wire of {link}", wire_limit(link)))
     if selection.kernels:
-        # A rank at least reads what it gives and writes what it gets: two vectors, or one and a part; of a broadcast one.
+        # A rank at least reads what it gives and writes what it gets: two vectors, or one and a part; of a
+        # broadcast one.
         vectors = {"reduce_scatter": 1 + 1 / ranks, "allgather": 1 + 1 / ranks, "bcast": 1}.get(selection.collective, 2)
         out.append(("copying by one core", selection.kernels.triad() / vectors * busiest_share(selection.collective, ranks)))
     return out

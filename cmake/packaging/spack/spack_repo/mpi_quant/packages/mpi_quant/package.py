@@ -88,7 +88,8 @@ class MpiQuant(CMakePackage, CudaPackage):
         with open("sum.c", "w", encoding="utf-8") as file:
             file.write("#include <mpi_quant.h>\n#include <stdio.h>\nint main(void) {\n  int major, minor, patch;\n"
                        "  MPIQ_Get_version(&major, &minor, &patch);\n  printf(\"%d.%d.%d\\n\", major, minor, patch);\n  return 0;\n}\n")
-        # pkg-config itself is there only while the package is built. Its file names the family of the MPI library: mpich, openmpi or abi.
+        # pkg-config itself is there only while the package is built. Its file names the family of the MPI
+        # library: mpich, openmpi or abi.
         with open(join_path(self.prefix.lib, "pkgconfig", "mpi_quant.pc"), encoding="utf-8") as file:
             family = re.search(r"^Requires: mpi_quant-(\w+)$", file.read(), re.M).group(1)
         Executable(self.spec["mpi"].mpicc)("sum.c", "-o", "sum", f"-I{self.prefix.include}", f"-L{self.prefix.lib}", f"-lmpi_quant_{family}",
