@@ -1,5 +1,5 @@
-// How a call is made: by a function that blocks, by one that starts it and one that completes it, or by a
-// request that is prepared once and started again and again.
+// How a call is made. blocking: by one function. nonblocking: one function starts it, another completes it.
+// persistent: a request is prepared once, and started again and again.
 #pragma once
 
 #include <cstdint>

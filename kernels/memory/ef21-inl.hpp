@@ -8,11 +8,11 @@
 // With info mpiq_skip = "true" a rank sends nothing and its estimate stays as it is (SASG: Deng, Li, Sun, Lu,
 // arXiv 2112.04088).
 //
-// In an allgather and a broadcast it keeps a mirror: all ranks hold the same estimate X of the whole vector,
-// the rank whose part it is sends C(x - X), and all ranks, that one too, add what they decode to X, which is
-// the result. So parameters that change little are gathered with few bits, and the error does not stay
-// (SDP4Bit: Jia et al., NeurIPS 2024, quantizes differences of weights; CHOCO: Koloskova, Stich, Jaggi, ICML
-// 2019, keeps such copies).
+// In an allgather and a broadcast all ranks keep a mirror, the same estimate X of the whole vector. The owner
+// of a part sends C(x - X). All ranks, the owner too, add what they decode to X. X is the result. So
+// parameters that change little are gathered with few bits, and the error does not stay (SDP4Bit: Jia et al.,
+// NeurIPS 2024, quantizes differences of weights; CHOCO: Koloskova, Stich, Jaggi, ICML 2019, keeps such
+// copies).
 #pragma once
 #include "kernels/host/estimates-inl.hpp"
 

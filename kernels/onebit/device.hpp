@@ -26,8 +26,8 @@ struct EncodeBlocks {
   std::uint32_t room;   // elements in a warp's shared memory; a multiple of 32
 };
 
-// Size of a warp's shared memory: `room` elements, then the wire of a block of `room` elements, which is
-// copied from there in whole words, then 4 bytes that copying needs.
+// Size of a warp's shared memory: `room` elements, then the wire of a block of `room` elements, then 4 bytes.
+// The wire is copied from there in whole words, for which the 4 bytes are needed.
 template <class T>
 MQ_HD constexpr std::uint32_t warp_bytes(std::uint32_t room) {
   return (room * static_cast<std::uint32_t>(sizeof(T)) + static_cast<std::uint32_t>(block_bytes<T>(room)) +

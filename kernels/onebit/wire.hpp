@@ -65,9 +65,9 @@ struct Sides {
     return mean < -kMax ? -kMax : mean > kMax ? kMax : mean;  // rounding must not leave the range of T
   }
   // Returns true, once, if the block is to be split at its mean instead of zero, and so must be measured
-  // again. Returns false if the mean is so near to zero that the split would hardly move, which saves most
-  // blocks of most gradients the second measurement. Returns false if v - mean could overflow: |v| is at most
-  // the sum of its side, and a quarter of the range leaves room for the rounding of this sum.
+  // again. Returns false if the mean is so near to zero that the split would hardly move. So most blocks of
+  // most gradients need no second measurement. Returns false if v - mean could overflow: |v| is at most the
+  // sum of its side, and a quarter of the range leaves room for the rounding of this sum.
   MQ_HD constexpr bool again(bool at_mean) {
     constexpr double kFar = 16;
     constexpr double kSafe = static_cast<double>(std::numeric_limits<T>::max()) / 4;

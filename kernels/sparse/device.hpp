@@ -87,8 +87,8 @@ inline std::size_t segments_of(std::size_t blocks) { return std::min<std::size_t
 inline std::size_t walk_bytes(std::size_t blocks) {
   return blocks * sizeof(std::uint64_t) + segments_of(blocks) * sizeof(Segment);
 }
-// The kernels that find the blocks of a long wire, in the order in which they run (walk.cuh), and the one
-// that then decodes. Without survey and list one thread block walks through the whole wire.
+// Survey, walk and list find the blocks of a long wire, in this order (walk.cuh); then decode runs. Without
+// survey and list one thread block walks through the whole wire.
 struct DecodeNames {
   NamesByType survey, walk, list, decode;
 };

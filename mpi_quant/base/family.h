@@ -1,6 +1,6 @@
 /* The families of MPI libraries, which differ in their handles: "mpich" (and all with its ABI), "openmpi",
- * and "abi", the standard ABI of MPI 5. The libraries that are compiled for one family, and the preload
- * library, which is compiled for none, ask here which family the process runs. */
+ * and "abi", the standard ABI of MPI 5. Some libraries are compiled for one family; the preload library is
+ * compiled for none. All of them ask here which family the process runs. */
 #ifndef MPI_QUANT_BASE_FAMILY_H
 #define MPI_QUANT_BASE_FAMILY_H
 

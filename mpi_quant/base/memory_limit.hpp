@@ -10,8 +10,8 @@ namespace mq {
 // has a limit.
 std::uint64_t memory_limit();
 
-// The least limit of the control groups that a file like /proc/self/cgroup names, of both versions, and of
-// the groups above them, which are folders below `mount`. UINT64_MAX: none.
+// The least limit of the control groups in a file like /proc/self/cgroup, and of the groups above them, of
+// both versions. Groups are folders below `mount`. UINT64_MAX: none.
 std::uint64_t limit_of_groups(const std::string& file, const std::string& mount);
 
 }  // namespace mq

@@ -127,8 +127,8 @@ def bytes_of(case, policy, report):
 
 
 def seconds_of(report):
-    """Calls, and the seconds in them on the rank that waits least, of the classes that the policy compresses or, in a run that explains,
-    would compress."""
+    """Calls, and the seconds in them on the rank with the shortest waits. Only classes count that the policy compresses, or would
+    compress in a run that explains."""
     calls, seconds = 0, 0.0
     for each in report["classes"]:
         if reached := sum(each["reasons"].get(reason, 0) for reason in ("compressed", "would_be_compressed")):

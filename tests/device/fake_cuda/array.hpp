@@ -40,8 +40,8 @@ class Array {
   T* data() const { return data_; }   // an address of the GPU's
   void forget() { data_ = nullptr; }  // it is freed otherwise
   std::size_t size() const { return n_; }
-  // Of memory that is not pinned cuMemcpy returns before the GPU has all of it, which a stream that does not
-  // wait for the legacy one would see.
+  // cuMemcpy from memory that is not pinned returns before the GPU has all of it. A stream that does not wait
+  // for the legacy stream would see that.
   void set(const std::vector<T>& from) {
     if (n_ > 0 && (cuMemcpy(reinterpret_cast<CuAddress>(data_), reinterpret_cast<CuAddress>(from.data()),
                             n_ * sizeof(T)) != kSuccess ||

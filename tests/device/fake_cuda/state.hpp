@@ -125,8 +125,8 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, test::Lazy after
                  test::Lazy* made = nullptr);
 CuResult complete(const test::Lazy& operation);  // runs it, and all that comes first
 CuResult drain(Stream& stream);
-// All streams. One that is captured is broken by it if that is asked for, as the driver's documentation says
-// of all that waits for a context; else it is left out.
+// Drains all streams. with_captured: this breaks the capture of a stream, as the driver's documentation says
+// of all calls that wait for a context. Else captured streams are left out.
 CuResult drain(Context& context, bool with_captured);
 CuResult unsafe();  // an error if a capture forbids a call that may synchronise
 
