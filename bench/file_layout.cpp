@@ -41,7 +41,7 @@ void write_formulas(hid_t table) {
   note(
       "err_rel_l2.formula",
       "|x - s| / |s| with s the sum in extended precision from the generator, of allgather the vector of all "
-      "parts, of bcast that of rank 0; x: the first call, on an empty residual, or of auto, which learns, the last one. snr_db = -20 lg of it");
+      "parts, of bcast the vector of rank 0; x: the first call, on an empty residual, or of auto, which learns, the last one. snr_db = -20 lg of it");
   note("n_wrong.formula",
        "exact and lossless methods: elements beyond gamma_m sum|x_r| (m = ranks - 1, f64: ranks); lossy: "
        "elements not finite");

@@ -5,7 +5,7 @@ Speed-up over MPI's own reduction, and in brackets what is over the limit of 0.0
 - table: bf16 from 64 KiB on, as README says for all programs.
 - thresholds: QuickReduce's, nothing below 128 KiB, int8 below 1 MiB, int4 from there on. It looks at no data.
 - sweep: as Khan et al. (arXiv 2204.07767), what a sweep made before found to be the fastest for this size and these ranks. That
-  sweep had normal data, and the limit was known. Its numbers are those of this table, so it is never wrong about the machine.
+  sweep had normal data, and the limit was known. It has the numbers of this table, so it is never wrong about the machine.
 """
 import csv
 import sys

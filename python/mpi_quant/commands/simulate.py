@@ -52,7 +52,7 @@ def parse_arguments(words):
     what.add_argument("--model", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="simulated results")
     what.add_argument("--compare", nargs="+", metavar="FILE.h5", type=command_line.existing_file, help="measured results")
     parser.add_argument("--training", metavar="NETS", type=nets, help=f"with --out: the sizes of the calls of a training step of some of {', '.join(training_step.NETS)}, for the plot "
-                        f"scale, with the methods {', '.join(TRAINING_METHODS)}, those of them that the rates have, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
+                        f"scale, with the methods {', '.join(TRAINING_METHODS)}, as far as the rates have them, on {TRAINING_LINKS} with {TRAINING_RANKS} ranks")
     parser.add_argument("--links", metavar="NAME,...", help=f"networks [{','.join(LINKS)}]; with --compare the first")
     parser.add_argument("--ranks", metavar="N,...", help=f"with --out [{RANKS}]; with --sparse [{SPARSE_RANKS}], powers of 2")
     parser.add_argument("--fastest", action="store_true", help="with --compare: the fastest repetitions, for a machine that was shared [medians]")

@@ -33,7 +33,7 @@ class ResultsError(Exception):
 @dataclasses.dataclass
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
-    `collective` (allreduce), `link`, `method`, `feedback`, `matrix_side`, `compute_percent`, `test_interval_us`, `arrival`, `form` and `window` exist even if the file has none. attrs: those of / and /run, and `hosts`,
+    `collective` (allreduce), `link`, `method`, `feedback`, `matrix_side`, `compute_percent`, `test_interval_us`, `arrival`, `form` and `window` exist even if the file has none. attrs: the attributes of / and /run, and `hosts`,
     `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed, busy: seconds in each of phases,
     without and with what other work hides. counters: /counters with text as str. None if the file has none."""

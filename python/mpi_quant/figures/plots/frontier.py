@@ -49,7 +49,7 @@ def draw(points):
     marks = ("Lower is more accurate and further left is cheaper. Large marks are preset parameters, small ones others. A hollow mark is on no frontier, "
              "of any recording and any cost.")
     steps = "The results of all recorded steps are added; the error is relative to the exact sum; 2 ranks, each method with a key."
-    fig.finish(figure, "Error of a training's sum against what it costs", (marks, steps, f"Errors below {LEAST:g} are drawn there, those of {MOST} and more are left out; the CSV has all."))
+    fig.finish(figure, "Error of a training's sum against what it costs", (marks, steps, f"Errors below {LEAST:g} are drawn there, errors of {MOST} and more are left out; the CSV has all."))
     return figure, rows_of(points, on)
 
 
