@@ -44,7 +44,7 @@ class Pool {
 
   // Copies between the image and the GPU. They do nothing for a pool on the host.
   void push() const;  // the whole pool with its guards
-  void pull() const;  // likewise
+  void pull() const;  // the whole pool, back
   void push_slot(std::size_t i) const;
   void pull_slot(std::size_t i) const;
 

@@ -49,7 +49,7 @@ struct Bench {  // what the points have in common
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
   EnergyMeter* meter;       // of this rank; null: no energy is measured
-  Counters* counters;       // likewise; null: nothing is counted
+  Counters* counters;       // of this rank; null: nothing is counted
 };
 
 // Collective over comm, which has the ranks of the point and of the workload.

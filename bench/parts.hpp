@@ -46,7 +46,7 @@ constexpr bool has_replicas(mq::Collective collective) {
 }
 
 // How many times (P-1)/P of the vector P ranks send on average, if nothing is compressed and nothing is sent
-// in vain.
+// twice.
 constexpr int passes_of(mq::Collective collective) { return collective == mq::Collective::allreduce ? 2 : 1; }
 // The bytes that the busiest of `ranks` ranks sends or receives then, divided by the bytes of the vector. A
 // root has to send, or to receive, the whole vector.

@@ -55,7 +55,7 @@ class Workload {
   virtual bool guards_intact() const = 0;
   virtual void arm_guards() = 0;
   virtual bool input_intact() const = 0;       // the input of turn 0
-  virtual void restore_input() = 0;            // likewise
+  virtual void restore_input() = 0;            // of turn 0
   virtual bool all_inputs_intact() const = 0;  // the inputs of all turns
 };
 

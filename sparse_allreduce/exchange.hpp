@@ -1,7 +1,7 @@
 // Messages between the ranks of a sparse reduction, in rounds (base/exchange.hpp).
 //
 // If only the sender knows the length of its data, it sends two messages: a Header of fixed size, then the
-// payload that the header announces. So every receive is posted with its exact size, but for streams that
+// payload that the header announces. So every receive is posted with its exact size, except for streams that
 // are known to be short (UnionCall::allgather_short). A rank with a local error follows the same schedule: it
 // sends a header with its error code, and no payload.
 #pragma once

@@ -31,7 +31,7 @@ struct KernelNames {
 static_assert(static_cast<int>(Feedback::none) == 0 && static_cast<int>(Feedback::carry) == 1 &&
               static_cast<int>(Feedback::deposit) == 2);
 
-// What a family without settings has but for kKernels. Wire<T> has kBlock and bytes(n).
+// What a family without settings has, except kKernels. Wire<T> has kBlock and bytes(n).
 template <template <class> class Wire>
 struct WithoutSettings {
   template <class T>

@@ -70,7 +70,7 @@ class Fourier {
   // The inverse. im[0] and im[N] count as 0.
   void inverse(const T* re, const T* im, T* x) {
     T *zr = this->im(),
-      *zi = this->re();  // exchanged, which makes the transform its own inverse but for 1 / N
+      *zi = this->re();  // exchanged, which makes the transform its own inverse, except for 1 / N
     zr[0] = (re[0] + re[n_]) * T{0.5};
     zi[0] = (re[0] - re[n_]) * T{0.5};
     const std::size_t step = kTurn / 2 / n_;

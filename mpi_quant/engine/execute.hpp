@@ -421,7 +421,7 @@ class Execution {
     slot.is_header = payload_bytes == 0;
   }
 
-  // So often a rank looks in vain before it decodes without a frame that is still to come. That takes about
+  // So many times a rank looks for a frame that has not come, before it decodes without it. That takes about
   // as long as a decode of a chunk.
   static constexpr int kPatience = 32;
 

@@ -14,7 +14,7 @@ struct Losses {
   double all() const { return contributions + aggregate; }
 };
 
-// ranks: of the call; its rank is of no account.
+// ranks: of the call; which rank it names does not matter.
 Losses losses_of(const PlanRow& plan, const Ranks& ranks);
 
 }  // namespace mq

@@ -11,9 +11,9 @@ void round_own(Plan& plan, int rank, int chunk, int slot, bool raw = false);  //
 
 // Appends the steps after which chunk r holds, on rank r, the sum of all ranks' elements of it. Round 0: each
 // rank sends each owner C(the owner's chunk). The owner adds what it receives to its own elements, in rank
-// order. Those are not encoded, but for Ranks::encodes_own, and with Ranks::carries_own it adds the residual
-// to them, by raw steps, which lose nothing. Slots 0 to P-2 are sent, P-1 to 2P-3 received into; slot 2P-2 is
-// used by what the owner does with its own elements, if anything.
+// order. Its own elements are encoded only with Ranks::encodes_own. With Ranks::carries_own it adds the
+// residual to them, by raw steps, which lose nothing. Slots 0 to P-2 are sent, P-1 to 2P-3 received into;
+// slot 2P-2 is used by what the owner does with its own elements, if anything.
 void sum_at_owners(Plan& plan, const Ranks& ranks);  // plans.cpp
 
 Plan make_direct(const Ranks& ranks);            // plans.cpp

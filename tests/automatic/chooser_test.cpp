@@ -1,6 +1,5 @@
 // The promises of `auto`, over networks, numbers of ranks, sizes, limits and seeds: never much slower than
-// MPI, soon nearly as fast as the best method in hindsight, never less exact than asked, and quick to see a
-// change.
+// MPI, soon nearly as fast as the best method, never less exact than asked, and quick to see a change.
 //
 // long on purpose: all promises in one list, tried in the same worlds
 

@@ -1,6 +1,6 @@
 // The promises of `auto` for the collectives other than allreduce (chooser_test.cpp has them all for that
-// one): what may be chosen, never much slower than MPI, soon nearly as fast as the best method in hindsight,
-// never less exact than asked. And whose times count where ranks leave a call at different times.
+// one): what may be chosen, never much slower than MPI, soon nearly as fast as the best method, never less
+// exact than asked. And whose times count where ranks leave a call at different times.
 
 #include <gtest/gtest.h>
 

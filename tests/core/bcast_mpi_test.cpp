@@ -71,7 +71,7 @@ TEST_F(Broadcast, every_root_and_what_is_counted) {
           EXPECT_LE(sent, n + n / 10 + 5000) << "no rank sends more than one encoded vector";
         }
         if (size == 2) {
-          EXPECT_EQ(sent > 0, rank == root) << "only the root sends, but for the agreement";
+          EXPECT_EQ(sent > 0, rank == root) << "only the root sends, except for the agreement";
         }
       }
   EXPECT_EQ(stats().compressed_calls, size > 1 ? static_cast<std::uint64_t>(4 * size) : 0u);

@@ -65,7 +65,7 @@ std::vector<float> estimate(const Outcome<float>& got, std::size_t rank, std::si
   return h;
 }
 
-// The result and the second array are H, which is the sum of all h but for rounding, many calls long.
+// The result and the second array are H, which is the sum of all h except for rounding, many calls long.
 // magnitude: of what was added so far. An element near zero may have been sent as the greatest of its block
 // and then taken back, as by terngrad.
 void expect_sums(const Outcome<float>& got, std::size_t n, std::vector<double>& magnitude,

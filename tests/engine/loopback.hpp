@@ -91,7 +91,7 @@ class Loopback {
   // Runs body(Rank&) on every rank, each in a thread.
   void run(const std::function<void(Rank&)>& body);
   // The same on this thread: the ranks take turns, where they are idle. With ThreadSanitizer they are threads
-  // all the same, for it does not follow fibers.
+  // here, too, because it does not follow fibers.
   void run_in_turn(const std::function<void(Rank&)>& body);
   // Requests never completed plus messages never received; 0 after a sound run.
   std::size_t leaked() const;

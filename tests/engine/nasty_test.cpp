@@ -25,7 +25,7 @@ enum class Nasty {
   greatest,       // the greatest number, on one rank
   near_overflow,  // the exact sum is just below it
   nan,            // one element of one rank
-  infinity,       // likewise
+  infinity,       // one element of one rank
   infinities,     // +Inf and -Inf at one place on two ranks
   signs,
   constant,

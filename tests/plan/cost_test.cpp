@@ -61,7 +61,7 @@ TEST(Cost, every_message_costs_its_sender_and_its_receiver) {
   EXPECT_DOUBLE_EQ(overheads("grid", 4096), 2 * (2 * 127 + 31));
 }
 
-// Of long vectors, whose headers are of no account.
+// With long vectors, whose headers do not matter.
 TEST(Cost, elements_and_bytes_are_those_of_the_plan) {
   constexpr std::size_t kCount = std::size_t{1} << 28;
   const auto per_element = [&](std::string_view plan, int ranks, Term term) {

@@ -105,7 +105,7 @@ static void many_communicators(void) {
 }
 
 #if MPI_VERSION >= 4
-/* A program without MPI_Init, hence without MPI_COMM_SELF. */
+/* A program without MPI_Init, and so without MPI_COMM_SELF. */
 static int sessions(void) {
   MPI_Session session;
   MPI_Group group;

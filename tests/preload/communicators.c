@@ -4,7 +4,7 @@
  * late    all are made before the first sum: none is left for the library, whose sums stay exact
  * mixed   as `first`, of three orders of the ranks and in changing numbers, with some freed on the way
  * where lossy says that the policy compresses these sums, as long as the library has a communicator. The
- * program has an error handler of its own, which must not be called but for its own calls. */
+ * program has an error handler of its own, which must be called for its own calls only. */
 #include "tests/preload/check.h"
 
 /* MPICH has some 2,050 communicators, Open MPI more than these. Most are of one rank, which take no time. */

@@ -1,6 +1,6 @@
 /* An unmodified program with vectors on a GPU, whose driver it has preloaded: MPI_Allreduce of device memory
  * gives what it gives of host memory, under a policy that compresses. argv[1]: "same", or "guard": the exact
- * sum, because the policy's error budget is too small for any code; "fails": likewise, but rank 0's GPU does
+ * sum, because the policy's error budget is too small for any code; "fails": the same, but rank 0's GPU does
  * not take it; "capture": rank 0 captures a stream: MPI's sum; "captures": all do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -148,7 +148,8 @@ static void end_at_exit(void) {
 int main(int argc, char** argv) {
   const int at_exit = argc > 1 && strcmp(argv[1], "atexit") == 0;
   const char* mode;
-  if (at_exit) atexit(end_at_exit); /* before MPI_Init, hence after all that is loaded from here on */
+  if (at_exit)
+    atexit(end_at_exit); /* before MPI_Init, so it runs after the ends of all that is loaded from here on */
   MPI_Init(&argc, &argv);
   mode = begin(argc, argv);
   if (strcmp(mode, "cycles") == 0) cycles();

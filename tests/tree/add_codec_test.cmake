@@ -58,7 +58,7 @@ function(run what)
     message(FATAL_ERROR "${what}:\n${output}")
   endif()
 endfunction()
-# The objects of the build serve again, but for the tables.
+# The objects of the build serve again, except the tables.
 list(FILTER OBJECTS EXCLUDE REGEX "host/(registry|memory_rules_[a-z0-9]+).cpp")
 include(${SOURCE}/cmake/mpiq_kernel_objects.cmake)
 mpiq_kernel_objects(sources ${WORK}/kernels ${WORK}/generated ${isas})

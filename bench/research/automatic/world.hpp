@@ -104,7 +104,7 @@ class World {
   double agreement_s() const { return agreement_cost(calls_.ranks, network_.prices()).seconds; }
   // What a call takes if nothing is learnt.
   double call_s(std::size_t i) const { return true_s(i) + (i == 0 && agrees_anyway_ ? agreement_s() : 0); }
-  // The fastest candidate within the limit, in hindsight.
+  // The fastest candidate within the limit, by its true time and error.
   std::size_t best() const {
     std::size_t best = 0;
     for (std::size_t i = 1; i < chooser.candidates().size(); ++i)

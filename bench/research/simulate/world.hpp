@@ -142,8 +142,9 @@ class World {
     int posted = 0;      // receives without a message
     int sent_ahead = 0;  // messages since it has last caught up in order to send
     Fifo outbox;         // by Message::ready_s, which may be later than the time of the world
-    double wake_s = SimComm::Request::kNotKnown;  // when the first request that was tested in vain is done
-    bool has_tested = false;                      // in vain, since the last idle()
+    double wake_s =
+        SimComm::Request::kNotKnown;  // when the first request is done that a test found unfinished
+    bool has_tested = false;          // found a request unfinished, since the last idle()
     bool is_blocked = false;
     double idle_from_s = 0,
            idle_until_s = 0;   // the last time in which it waited, less what it has copied then

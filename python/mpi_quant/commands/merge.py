@@ -220,7 +220,7 @@ def main(arguments):
     parser.add_argument("files", nargs="+", metavar="FILE.h5", type=command_line.existing_file)
     parser.add_argument("-o", "--out", required=True, metavar="OUT.h5", help="written beside its place, then renamed")
     parser.add_argument("--replace", action="store_true", help="replace OUT.h5 if it exists")
-    parser.add_argument("--force", action="store_true", help="likewise; and let a later file's row replace one that was good; both "
+    parser.add_argument("--force", action="store_true", help="as --replace; and let a later file's row replace one that was good; both "
                         "stay, and /events says so")
     options = parser.parse_args(arguments)
     if os.path.exists(options.out) and not (options.replace or options.force):

@@ -41,7 +41,7 @@ def parse_arguments(words):
     parser.add_argument("--quick", action="store_true", help="a first look: few sizes and repetitions, one launch")
     shape = parser.add_argument_group("shapes")
     shape.add_argument("--nodes", metavar="LIST", help="such as 4, 1,2,3 or 1-64 (doubling) [2; of kernels: 1]")
-    shape.add_argument("--ranks-per-node", default="1", metavar="LIST", help="likewise [1]")
+    shape.add_argument("--ranks-per-node", default="1", metavar="LIST", help="such as 4 or 1,2,3 [1]")
     shape.add_argument("--cpus-per-task", type=count, default=1, metavar="N", help="cores of each rank [1]")
     shape.add_argument("--gpus", dest="gpus_per_node", type=natural, metavar="N", help="of each node [0; of gpu: 1]")
     shape.add_argument("--launches", type=count, metavar="N", help="of each shape [the sweep's; with --quick 1]")

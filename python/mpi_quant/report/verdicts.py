@@ -49,7 +49,7 @@ class Verdict:
     left_out: int = 0
     set_aside: list = dataclasses.field(default_factory=list)  # methods of which a single sum is not asked
     why: str = ""
-    wide: list = dataclasses.field(default_factory=list)  # (method, point) that would win, but for the width of its interval
+    wide: list = dataclasses.field(default_factory=list)  # (method, point) that would win if its interval were not so wide
     smaller: list = dataclasses.field(default_factory=list)  # (method, points) of sizes at which no method is recommended, but is worth it
 
 
@@ -115,7 +115,7 @@ class Judged:
     why: str = ""
 
     def wide(self):
-        """(method, point) that would win, but for the width of its interval."""
+        """(method, point) that would win if its interval were not so wide."""
         return [(method, p) for method, line in self.lines.items() for p in line
                 if p["drawn"] == "line" and np.isfinite(p["low"]) and is_wide(p) and p["value"] >= LEAST_GAIN]
 
