@@ -284,8 +284,7 @@ class Compare(WithFiles):
         out = self.compare(*files, code=1)
         self.assertEqual(out.count("(6 launches)"), 6)
         self.assertNotIn("fewer than 6 launches", out)
-        # The median of six launches has the interval from the smallest to the largest: from 1.3 / 1.05 to
-        # 1.3 * 1.05.
+        # The interval of six launches goes from the smallest to the largest: 1.3 / 1.05 to 1.3 * 1.05.
         self.assertEqual(out.count("1.300  1.238 .. 1.365  slower"), 3)
 
 
