@@ -574,8 +574,26 @@ void Chooser::restart() noexcept {
   if (frozen_ != kNone) take_file();
 }
 
+Chooser::Counts Chooser::counts() const {
+  Counts all;
+  for (std::size_t i = 1; i < known_.size(); ++i) {
+    const auto is_alike = [&](std::size_t of) { return of == i || is_over_other_plan(of, i); };
+    bool is_first = true, tried = false;
+    for (std::size_t of = 1; of < known_.size(); ++of) {
+      if (!is_alike(of)) continue;
+      is_first = is_first && of >= i;
+      tried = tried || known_[of].runs > 0;
+    }
+    if (!is_first) continue;
+    ++all.methods;
+    all.tried += tried;
+    all.over_limit += !is_within_limit(i);
+  }
+  return all;
+}
+
 void ChoiceSummary::add(const ChoiceSummary& other) {
-  if (known.learnt_from < other.known.learnt_from) known = other.known;
+  if (known.learnt_from < other.known.learnt_from) known = other.known, counts = other.counts;
   Chooser::Totals& sum = totals;
   const Chooser::Totals& of = other.totals;
   sum.calls += of.calls;

@@ -97,6 +97,11 @@ class Chooser {
     std::uint64_t judgements = 0, changes = 0;
   };
   const Totals& totals() const { return totals_; }
+  // Of its methods; plans of one method count once. over_limit: by the last sample or result.
+  struct Counts {
+    std::size_t methods = 0, tried = 0, over_limit = 0;
+  };
+  Counts counts() const;
   double margin() const { return margin_; }
 
  private:
@@ -211,6 +216,7 @@ class Chooser {
 struct ChoiceSummary {
   KnownClass known;
   Chooser::Totals totals;
+  Chooser::Counts counts;
   // Another communicator's summary of the same class: the line that was learnt from most calls stays.
   void add(const ChoiceSummary& other);
 };

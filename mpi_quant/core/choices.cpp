@@ -163,7 +163,7 @@ struct Choices final : Extension {
 std::vector<ChoiceSummary> summaries_of(const Choices& choices) {
   std::vector<ChoiceSummary> out;
   for (const auto& [key, calls] : choices.classes)
-    out.push_back({calls->chooser().known(), calls->chooser().totals()});
+    out.push_back({calls->chooser().known(), calls->chooser().totals(), calls->chooser().counts()});
   return out;
 }
 

@@ -130,7 +130,7 @@ constexpr Row kRows[] = {
      [](const Situation& s, const Decision&) { return s.program != nullptr && overlaps(s.call, s.element); }},
     {Knowledge::this_rank, Reason::guard, has_tripped},
 
-    {Knowledge::residual, Reason::inexact, lacks_residual},
+    {Knowledge::residual, Reason::no_residual, lacks_residual},
 };
 
 const Decision kNothing;

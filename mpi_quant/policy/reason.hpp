@@ -24,7 +24,8 @@ enum class Reason : std::uint8_t {
   switched_off,  // MPI_Pcontrol switched the library off
   split,         // the ranks chose differently: call sites, keys or MPI_Pcontrol
   slower,        // auto found nothing within its limit that is faster than MPI, or has yet to learn that
-  inexact,       // auto: the data of this call would lose more than the limit, or nobody knows its residual
+  inexact,       // auto: the data of this call would lose more than the limit
+  no_residual,   // auto(error=feedback): it has no key, so what it leaves out could not be kept for its next call
   guard,         // the guard found an error over the budget, in this call or an earlier one
   nonblocking,   // it is MPI_Iallreduce, MPI_Ibcast and so on
   persistent,    // it is MPI_Allreduce_init, MPI_Bcast_init and so on

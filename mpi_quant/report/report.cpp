@@ -52,7 +52,7 @@ std::string counts_json(const Counts& counts) {
 }
 
 std::string choice_json(const ChoiceSummary& choice) {
-  const auto& [known, totals] = choice;
+  const auto& [known, totals, counts] = choice;
   Method asked;
   asked.automatic = known.calls.limit;
   return Object()
@@ -72,6 +72,9 @@ std::string choice_json(const ChoiceSummary& choice) {
       .number("explored_s", totals.explored_s)
       .count("judgements", totals.judgements)
       .number("worst_error", totals.worst_error)
+      .count("methods", counts.methods)
+      .count("tried", counts.tried)
+      .count("over_limit", counts.over_limit)
       .number("margin", known.margin)
       .count("changes", totals.changes)
       .json();

@@ -317,11 +317,13 @@ std::string choices_table(const Report& report) {
                {"tries s"},
                {"time ms"},
                {"MPI ms"},
+               {"tried"},
+               {"over limit"},
                {"judged"},
                {"worst error"},
                {"fastest", kLeft}});
   const auto ms = [](double seconds) { return seconds > 0 ? short_number(1e3 * seconds) : "?"; };
-  for (const auto& [known, totals] : report.info.choices) {
+  for (const auto& [known, totals, counts] : report.info.choices) {
     Method asked;
     asked.automatic = known.calls.limit;
     const int vectors = known.calls.vectors;
@@ -331,10 +333,13 @@ std::string choices_table(const Report& report) {
                std::to_string(known.calls.ranks), to_string(asked), std::to_string(totals.calls),
                std::to_string(totals.compressed), seconds_text(totals.saved_s),
                seconds_text(totals.explored_s), ms(known.seconds), ms(known.dense_s),
-               std::to_string(totals.judgements),
+               std::to_string(counts.tried) + " of " + std::to_string(counts.methods),
+               std::to_string(counts.over_limit), std::to_string(totals.judgements),
                totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
   }
-  return table.text("What auto chose (saved: against MPI's own calls; tries: what finding out took)");
+  return table.text(
+      "What auto chose (saved: against MPI's own calls; tries: what finding out took; tried and over limit: "
+      "how many of its methods ran, and how many would lose too much)");
 }
 
 std::string reasons_table(const Report& report) {

@@ -135,12 +135,12 @@ class Reports(unittest.TestCase):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
         self.assertEqual(self.report("--policy", ": onebit", reasons, "plain", "lossy")["nodes"], [socket.gethostname()])
 
-    def with_knowledge(self, limit, mode, lossy, line):
+    def with_knowledge(self, limit, mode, lossy, line, options=""):
         reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(f"# a comment\n160000 f32 @2 auto(error={limit}): {line}\n")
             file.flush()
-            return self.report("--policy", f": auto(error={limit})", reasons, mode, lossy, MPIQ_KNOWLEDGE=file.name)
+            return self.report("--policy", f": auto(error={limit}){options}", reasons, mode, lossy, MPIQ_KNOWLEDGE=file.name)
 
     def test_auto_chooses_by_a_file_and_the_report_says_what(self):
         line = "int8/direct seconds=0.0001 mpi=0.001 margin=1.25 calls=9"
@@ -150,6 +150,7 @@ class Reports(unittest.TestCase):
         choice, = report["choices"]
         self.assertEqual((choice["method"], choice["asked"], choice["calls"], choice["compressed"], choice["judgements"]),
                          ("int8/direct", "auto(error=0.5)", 2, 2, 1))
+        self.assertEqual((choice["methods"], choice["tried"], choice["over_limit"]), (10, 1, 0))
         self.assertGreater(choice["worst_error"], 0)
         self.assertLess(choice["worst_error"], 0.05)
         self.assertEqual([c["method"] for c in report["classes"] if c["reasons"].get("compressed")], ["int8/direct"])
@@ -157,7 +158,11 @@ class Reports(unittest.TestCase):
     def test_data_that_lose_more_than_the_limit_are_exact_whatever_the_file_says(self):
         report = self.with_knowledge(1e-5, "twice", "exact", "int8/direct seconds=0.0001 mpi=0.001 margin=1.25 calls=9")
         self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"inexact": 2, "type": 1})
-        self.assertEqual(report["choices"][0]["inexact"], 2)
+        self.assertEqual((report["choices"][0]["inexact"], report["choices"][0]["over_limit"]), (2, 1))
+
+    def test_auto_with_feedback_leaves_what_has_no_key_to_mpi(self):
+        report = self.with_knowledge("feedback", "twice", "exact", "onebit/direct seconds=0.0001 mpi=0.001 margin=1.25 calls=9", " feedback=key")
+        self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"no_residual": 2, "type": 1})
 
     def test_auto_writes_what_it_has_learnt_and_refuses_a_damaged_file(self):
         with tempfile.TemporaryDirectory() as folder:
