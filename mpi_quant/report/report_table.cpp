@@ -338,8 +338,8 @@ std::string choices_table(const Report& report) {
                totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
   }
   return table.text(
-      "What auto chose (saved: against MPI's own calls; tries: what finding out took; tried and over limit: "
-      "how many of its methods ran, and how many would lose too much)");
+      "What auto chose (saved: against MPI's own calls; tries: what finding out took; tried, over limit: of "
+      "its methods)");
 }
 
 std::string reasons_table(const Report& report) {
