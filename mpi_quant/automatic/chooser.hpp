@@ -16,12 +16,12 @@
 //
 // The budget: what a candidate takes beyond MPI's own reduction, what an agreement and samples take in a
 // call that MPI reduces, and what judging a result took, is paid from an account. If each call makes an
-// agreement anyway, it is part of MPI's time. The account gets one hundredth of MPI's time with each call and
-// what compressed calls save, and holds at most the time of one and a half of MPI's reductions. One call is
-// charged at most one of MPI's times, because what takes longer is mostly a disturbance that has nothing to
-// do with the method; the first run of a candidate half of one, unless the second shows that it was the
-// method. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far as
-// times can be predicted.
+// agreement anyway, it is part of MPI's time. The account gets one hundredth of MPI's time with each
+// call and what compressed calls save, and holds at most the time of one and a half of MPI's reductions.
+// Beside samples one call is charged at most one of MPI's times, because what takes longer is mostly a
+// disturbance that has nothing to do with the method; the first run of a candidate half of one, unless
+// the second shows that it was the method. So the calls of a class take at most 2 % longer than MPI's
+// own, over any 200 of them, as far as times can be predicted.
 //
 // A time is the time of the rank that was fastest in the call: a rank that comes early also waits. Of
 // collectives with a root see heard.hpp: MPI's own calls are timed only where they make an agreement.
