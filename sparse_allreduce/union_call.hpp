@@ -193,7 +193,7 @@ class UnionCall {
     return wait();
   }
 
-  // Allgather of streams by dissemination: in step s each rank has 2^s streams, its own and those of the
+  // Allgather of streams by dissemination: in step s each rank has 2^s streams, its own and streams of the
   // ranks after it, and receives up to 2^s more. The headers are exchanged first, and then the payloads,
   // whose lengths are known by then. check_as(header, rank) returns whether a header is acceptable. frames[r]
   // becomes rank r's stream.

@@ -62,7 +62,7 @@ List part_of(const UnionCall<C>& call, Range range) {
           call.job.list.values + static_cast<std::size_t>(begin) * call.job.entry.bytes()};
 }
 
-// The work is that of union.cpp's model: a fold of pairs of lists, or a pass over segments.
+// It works as union.cpp's model says: a fold of pairs of lists, or a pass over segments.
 template <Comm C>
 Status merge_operands(UnionCall<C>& call, std::span<const Operand> operands, Range range,
                       std::uint64_t* indices, std::byte* values, std::size_t& count) {

@@ -55,9 +55,9 @@ struct AutoCandidate {
 // throw std::bad_alloc.
 std::vector<AutoCandidate> candidates_of(const CallClass& calls);
 
-// The candidate that a line of a file names, beside those of candidates_of. For an allreduce a method
-// that names no plan gets the one that the library chooses. Nothing if the limit cannot be kept with the
-// method, or if it is MPI's own reduction. Its time is not predicted.
+// The candidate that a line of a file names, in addition to candidates_of. For an allreduce a method that
+// names no plan gets the one that the library chooses. Nothing if the limit cannot be kept with the method,
+// or if it is MPI's own reduction. Its time is not predicted.
 std::optional<AutoCandidate> candidate_for(const CallClass& calls, const std::vector<AutoCandidate>& listed,
                                            const Method& method);
 

@@ -3,8 +3,8 @@
 //   1048576 f32 @2 auto(error=0.02): int8/direct seconds=0.000213 mpi=0.00079 margin=1.25 calls=400
 //
 // The bytes of the vectors, their type, the ranks, what was asked for; then what was the fastest, its time
-// and that of MPI's own reduction, how much more exact than the limit samples have to be, and the calls that
-// it was learnt from. Where several ranks share each of several nodes, "nodes=4" follows the ranks of an
+// and the time of MPI's own reduction, how much more exact than the limit samples have to be, and the calls
+// that it was learnt from. Where several ranks share each of several nodes, "nodes=4" follows the ranks of an
 // allreduce; "vectors=20" then, if a call is of about so many vectors, of these bytes together. The line of
 // another collective begins with its name, as a rule of a policy does. A # begins a
 // comment. A program that reads the file learns nothing: it makes the same choices each time. Only samples of

@@ -20,8 +20,9 @@ constexpr std::size_t kRun = 256, kMostRuns = 64;
 constexpr std::size_t kRatedShare = 128, kLeastRated = 1024, kMostRated = std::size_t{1} << 16;
 constexpr double kShareOfCall = 0.01, kSecondsOfElement = 4e-9;  // of a call; to encode, decode and compare
 
-// The length of difference(x, y) over that of x, of n elements; the greatest number if that is none. Doubles
-// are scaled, so that no square is lost; squares of floats are computed as doubles, which hold them.
+// The length of difference(x, y), divided by the length of x, of n elements; the greatest number if the
+// quotient is none. Doubles are scaled, so that no square is lost; squares of floats are computed as doubles,
+// which hold them.
 template <class T, class Of>
 float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, const Of& difference) {
   const auto at = [](const std::byte* vector, std::size_t i) {

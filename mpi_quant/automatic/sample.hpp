@@ -1,6 +1,6 @@
 // A sample of a vector, or of several that one call reduces together: runs of consecutive elements from all
-// over it, at other places in each call. And what candidates do to it. Each vector is judged by itself, so
-// that the error of a short one shows beside long ones.
+// over it, at other places in each call. And what candidates do to it. Each vector is judged alone, so that
+// the error of a short one shows beside long ones.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ class Sample {
   // Returns false if there is no memory, or no vector.
   bool take(std::span<const SampledVector> vectors, kernels::Element element, double call_s,
             std::uint64_t number, bool of_each);
-  // What a candidate does to it. The error is the greatest of the vectors. That of each of a group is taken
-  // to be as great as it may become by chance: the sum of short vectors that are independent may be much
-  // shorter (L2) than usual.
+  // What a candidate does to it. The error is the greatest of the vectors. The error of each vector of a
+  // group is taken to be as great as it may become by chance: the sum of short vectors that are independent
+  // may be much shorter (L2) than usual.
   // on_each: else only on the vectors that are there without of_each.
   Sampled try_on(const AutoCandidate& candidate, kernels::Isa isa, bool on_each);
   // How many elements a second rated_codec() encodes and decodes, of those in the middle of the vector, where

@@ -37,8 +37,8 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
 // All stages of a blocking function of this library before the answer.
 Outcome requested_call(const Request& request) noexcept;
 
-// One call of another function of this library, such as MPIQ_Factors_allreduce, which is counted by itself.
-// The ranks have agreed on that function, and it has the turn. method: a codec.
+// One call of another function of this library, such as MPIQ_Factors_allreduce. That function counts the call
+// itself. The ranks have agreed on that function, and it has the turn. method: a codec.
 Outcome run_part(CommState& state, const Turn& turn, const Call& call, const Method& method);
 
 // What a call sent, and how long its parts took.

@@ -43,7 +43,8 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
   if (method->chooses())
-    return {Code::bad_argument, "auto has no bound of its own: ask for those of the methods it may choose"};
+    return {Code::bad_argument,
+            "auto has no bound of its own: ask for the bounds of the methods it may choose"};
   const std::optional<Reals> reals = reals_of(datatype, Types::derived);
   if (!reals) return {Code::bad_argument, std::string("datatype must be ") + kAcceptedTypes};
   if (count > kMaxCount / static_cast<MPI_Count>(reals->each))

@@ -17,7 +17,7 @@ bool is_for_sure_on_host(const void* vector) {
 }  // namespace
 
 // Lists the vectors that have elements. False if they cannot be sampled, because one is on a GPU: the sample
-// would have to wait for what makes the vector. Those of a group are in host memory.
+// would have to wait for what makes the vector. The vectors of a group are in host memory.
 bool CallSamples::list(const Call& call, const CallClass& calls, const CallResiduals& waiting) {
   vectors_.clear();
   if (call.group == nullptr) {

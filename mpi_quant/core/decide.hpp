@@ -26,8 +26,8 @@ struct Decision {
   Reason reason = Reason::compressed;  // compressed, or why MPI reduces
   Method method;                       // mpi: MPI reduces
   Key key;                             // of the residual; empty: none
-  bool ignores_keys = false;           // also those of several vectors: auto lets no residual wait
-  std::optional<std::uint64_t> seed;   // of random rounding: that of the call's options, else of the rule
+  bool ignores_keys = false;           // also the keys of several vectors: auto lets no residual wait
+  std::optional<std::uint64_t> seed;   // of random rounding: from the call's options, else from the rule
   const Rule* rule = nullptr;          // the rule that chose the method; null: none did
   // Hash of what the ranks must also agree on before they compress (feedback and guard of the rule).
   std::uint64_t agreed_options_hash = 0;

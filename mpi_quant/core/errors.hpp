@@ -1,5 +1,4 @@
-// Turns a Status into an MPI error. There is one code for each mq::Code; its text is that of the latest
-// error.
+// Turns a Status into an MPI error. There is one code for each mq::Code; it has the text of the latest error.
 #pragma once
 
 #include <mpi.h>

@@ -84,7 +84,7 @@ Status check_keys(const GroupCall& group) {
   std::sort(keys.begin(), keys.end());
   const auto same = std::adjacent_find(keys.begin(), keys.end());
   return same == keys.end() ? Status{}
-                            : bad_group(group, "key \"" + std::string(*same) + "\" is that of two vectors");
+                            : bad_group(group, "key \"" + std::string(*same) + "\" names two vectors");
 }
 
 }  // namespace

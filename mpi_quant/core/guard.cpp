@@ -35,7 +35,7 @@ double greatest_magnitude(const T* x, std::size_t n) {
   return greatest;
 }
 
-// Squares are scaled by the greatest magnitude, so that those of very small or great doubles are not lost.
+// Squares are scaled by the greatest magnitude, so that squares of very small or great doubles are not lost.
 template <class T>
 Difference difference(const T* exact, const T* delivered, std::size_t n) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();

@@ -82,7 +82,7 @@ class GuardedCall {
                  GuardWindow* window);
   // The same for a call that no rank's residual belongs to, judged alone. Memory of an earlier call is used
   // again. The call may be an allgather or a broadcast: each rank then judges what it has brought itself. If
-  // it is of several vectors, each is judged by itself, and the worst of them counts. Those of fewer than
+  // it is of several vectors, each is judged alone, and the worst of them counts. Vectors of fewer than
   // `shortest` elements have lost nothing, whatever rounding makes of a sum that cancels.
   Status prepare_alone(const Call& call, kernels::Element element, std::size_t shortest = 0);
   std::size_t bytes() const { return exact_.bytes() + waiting_.bytes() + delivered_.bytes(); }
@@ -103,15 +103,15 @@ class GuardedCall {
   Buffer exact_, waiting_, delivered_;  // exact_: the input first; delivered_: copy of a result on a device
   bool keeps_result_ = false;           // delivered_ gets the result
   std::size_t bytes_ = 0;               // of the input; of a call that adds nothing: this rank's
-  // The bytes of the vector that are in the result. Of a call that adds nothing: those of this rank's input
-  // in recvbuf.
+  // The bytes of the vector that are in the result. Of a call that adds nothing: the bytes of this rank's
+  // input in recvbuf.
   std::size_t result_begin_ = 0, result_bytes_ = 0;
   std::size_t shortest_ = 0;
   double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;
 };
 
-// The guard of all calls of one kind: those of one rule with the same agreed options.
+// The guard of all calls of one kind: one rule, with the same agreed options.
 struct Guard {
   std::uint64_t calls = 0;              // compressed calls; the same on all ranks
   bool tripped = false;                 // the rule is given up; the same on all ranks

@@ -1,5 +1,5 @@
-// Makes communicators for the library from those of the program. MPI may have none left, or only on some
-// ranks. The program's error handler is not called for that.
+// Makes the library's own communicators from the program's. MPI may have none left, or only on some ranks.
+// The program's error handler is not called for that.
 #pragma once
 
 #include <mpi.h>

@@ -44,7 +44,7 @@ struct GatherArguments {
 // The arrays of a call as MPI of version 3 takes them.
 struct IntArrays {
   std::vector<int> counts, displs;
-  // Copies those of the call. False if a number, or sendcount, is too large. May throw std::bad_alloc.
+  // Copies the arrays of the call. False if a number, or sendcount, is too large. May throw std::bad_alloc.
   bool take(const Call& call);
 };
 inline bool fits_int(MPI_Count n) {

@@ -65,7 +65,7 @@ bool mpi_takes_device_memory() noexcept {
   static const bool takes = [] {
     constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
     int is_supported = 0;
-    // If this function exists the other is not asked, because that of MPICH 3.4 fails an assertion.
+    // If this function exists the other is not asked, because MPICH 3.4's fails an assertion.
     if (auto* const query =
             reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support")))
       return query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0;

@@ -31,8 +31,8 @@ struct Call {
   MPI_Comm comm;
   Collective collective = Collective::allreduce;
   const PartedCall* parted = nullptr;  // not null if parts of the vector belong to ranks
-  // Not null if the call is of several vectors: count is that of all, sendbuf is MPI_IN_PLACE and recvbuf
-  // null.
+  // Not null if the call is of several vectors: count is the sum of all counts, sendbuf is MPI_IN_PLACE and
+  // recvbuf null.
   const GroupCall* group = nullptr;
   // What MPI gets in place of count and datatype, if the library counts reals and the caller did not. A null
   // type: MPI gets the same.
@@ -82,7 +82,7 @@ struct CallOptions {
   bool is_mean = false;               // the caller asks for the mean: see mean.hpp
   bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
   Status local_error;  // why this rank cannot take part; all ranks learn of it
-  bool is_part = false;  // of a call that is counted by itself: adds bytes and messages only
+  bool is_part = false;  // of a call that is counted elsewhere: adds bytes and messages only
 };
 
 // An unmodified program. The functions tell what only this rank knows of the call that its thread makes now.
@@ -96,7 +96,8 @@ struct Program {
 struct Request {
   Call call;
   CallOptions options = {};
-  // Those of the call, which outlives the arguments of its function. Null for a blocking call with parts.
+  // The vectors and parts of the call, which outlives the arguments of its function. Null for a blocking call
+  // with parts.
   std::shared_ptr<const GroupCall> group = {};
   std::shared_ptr<const PartedCall> parted = {};
   bool is_blocking = true;

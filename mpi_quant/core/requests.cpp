@@ -171,7 +171,7 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
   return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
-// Several vectors without a state are those of one rank, which waits for nobody, or the communicator is none.
+// Several vectors have no state if there is one rank, which waits for nobody, or if the communicator is none.
 Status sum_alone(const Call& call) {
   int size = 0;
   MQ_TRY(mpi_status(PMPI_Comm_size(call.comm, &size), "MPI_Comm_size"));

@@ -35,11 +35,11 @@ using OwnedRequest = std::unique_ptr<MPIQ_Request_object, DeleteRequest>;
 OwnedRequest allocate_request(MPI_Comm comm) noexcept;  // null: no memory
 void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noexcept;
 
-// Whose error handler is to be called: that of a communicator or, if the program may have freed it, the one
-// that it had.
+// Which error handler is to be called: the handler of a communicator or, if the program may have freed the
+// communicator, the handler that it had.
 struct Handler {
   MPI_Comm comm = MPI_COMM_SELF;
-  std::shared_ptr<const KeptHandler> kept;  // null: that of comm
+  std::shared_ptr<const KeptHandler> kept;  // null: the handler of comm
 };
 // Calls it, as raise() of errors.hpp.
 int raise(const Handler& handler, const Status& status);

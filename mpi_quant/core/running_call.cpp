@@ -219,7 +219,7 @@ bool RunningCall::exact_calls_are_over() {
 Status RunningCall::take_turn(bool& moved) {
   if (!state_.order.may_reduce(*position_)) return {};
   // What all ranks are refused for is an error of this call. After any other error MPI's calls on this
-  // communicator may no longer meet those of the other ranks.
+  // communicator may no longer meet the calls of the other ranks.
   exact_error_ = start_exact_calls();
   if (!exact_error_.ok() && exact_error_.code() != Code::bad_argument) return std::exchange(exact_error_, {});
   stage_ = Stage::reducing;

@@ -79,9 +79,9 @@ class RunningCall final : public CallRun {
   const Status& local_error() const { return local_error_; }
   void start() noexcept override;
   // Starts part number `part` of a call of several, 0 for the first. The parts have one number and one window
-  // of tags, which the first part enters and the caller leaves. MPI keeps the messages of one part before
-  // those of the next, because a rank posts the receives of a part after it has completed those of the one
-  // before. measured: what this rank brings to the part's agreement.
+  // of tags, which the first part enters and the caller leaves. MPI keeps the messages of one part before the
+  // messages of the next, because a rank posts the receives of a part after it has completed the receives of
+  // the part before. measured: what this rank brings to the part's agreement.
   void start_part(QueuePosition& position, std::uint32_t part, double measured) noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }

@@ -29,7 +29,7 @@ class SpareRuns final : public Extension {
  private:
   struct Size {
     std::vector<std::unique_ptr<Runs>> spare;  // has room for all runs
-    std::size_t runs = 0;                      // spare ones and those of requests
+    std::size_t runs = 0;                      // spare ones and runs of requests
     std::size_t unused = 0;                    // fewest spare ones since the last review
   };
   void review() noexcept;

@@ -47,7 +47,7 @@ TEST_F(Group, arguments_that_cannot_be_used_are_errors_on_all_ranks) {
   with(keys[1], "", "keys[1]");
   const std::string long_key(64, 'k');
   with(keys[1], long_key.c_str(), "keys[1]");
-  with(keys[1], "a", "key \"a\" is that of two vectors");
+  with(keys[1], "a", "key \"a\" names two vectors");
   with(in[0], static_cast<const void*>(nullptr), "sendbufs[0] is NULL");
   with(out[1], static_cast<void*>(nullptr), "recvbufs[1] is NULL");
   with(out[1], MPI_IN_PLACE, "recvbufs[1] is MPI_IN_PLACE");
@@ -278,7 +278,7 @@ TEST_F(Group, ranks_that_differ_get_an_error_and_keep_their_residuals) {
   int n = 0;
   ASSERT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &n), MPI_SUCCESS);
   EXPECT_EQ(n, 2) << "failed calls leave no residuals";
-  expect_error_everywhere(call({300, 300}, {"d", "d"}, "int8"), "key \"d\" is that of two vectors");
+  expect_error_everywhere(call({300, 300}, {"d", "d"}, "int8"), "key \"d\" names two vectors");
   ASSERT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &n), MPI_SUCCESS);
   EXPECT_EQ(n, 2) << "nor does one that gives two vectors one key";
   ASSERT_EQ(call({300, 300}, {"a", "b"}, "int8"), MPI_SUCCESS);

@@ -165,7 +165,7 @@ class Group(OnAllRanks):
     @compresses
     def test_the_library_says_what_it_refuses(self):
         for words, text in (({"method": "lowrank"}, "single vectors"),
-                            ({"method": "onebit", "keys": ["a", "b", "c", "c"]}, "that of two vectors"), ({"method": "onebit", "keys": ["a", "b", "c", "d" * 64]}, r"keys.3."),
+                            ({"method": "onebit", "keys": ["a", "b", "c", "c"]}, "names two vectors"), ({"method": "onebit", "keys": ["a", "b", "c", "d" * 64]}, r"keys.3."),
                             ({"method": "onebit memory=ef21", "keys": list("abcd")}, "keeps estimates")):
             with self.assertRaisesRegex(mq.Error, text):
                 mq.allreduce_group(vectors(), **words)

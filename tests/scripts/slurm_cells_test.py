@@ -50,7 +50,7 @@ class Cells(WithFakes):
         self.assertEqual(len(self.calls("srun")), 1, "what is done is not done again")
 
     def test_points_left_requeue_exactly_this_task(self):
-        # SLURM_JOB_ID is that of the whole array here: to requeue it would start every task again.
+        # SLURM_JOB_ID is the number of the whole array here: to requeue it would start every task again.
         self.expect(75, "failed", "did not come", FAKE_SRUN="75")
         self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
         self.assertEqual(self.run_of_test().state(self.first)[1], "101_0")

@@ -112,7 +112,7 @@ class OnTheLab(InTemporaryFolder):
 
 
 class InOneCommand(InTemporaryFolder):
-    """scripts/slurm_lab with: a lab of its own beside that of the other tests."""
+    """scripts/slurm_lab with: a lab of its own beside the lab of the other tests."""
 
     def begin(self, *words):
         self.env = {**os.environ, "LAB": os.environ.get("LAB", f"/tmp/mpiq-slurm-{os.getuid()}") + "-with"}
@@ -211,7 +211,7 @@ class Interrupted(OnTheLab):
         self.assertEqual(self.keys(), self.uninterrupted())
 
     def processes(self):
-        """Those of jobs of this test."""
+        """The processes of jobs of this test."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
