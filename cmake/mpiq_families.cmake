@@ -12,7 +12,7 @@ if(mpi_family STREQUAL "openmpi")
 elseif(mpi_family MATCHES "^(mpich|abi)$")
   set(mpi_other_family openmpi)
 else()
-  message(FATAL_ERROR "the MPI library of ${MPI_C_COMPILER} has neither MPICH's nor Open MPI's handles, nor those of the standard ABI")
+  message(FATAL_ERROR "the MPI library of ${MPI_C_COMPILER} has neither MPICH's nor Open MPI's handles, nor the handles of the standard ABI")
 endif()
 
 # mpiq_mpi_of(TARGET WRAPPER): what this compiler wrapper adds to a command. All families' wrappers print the

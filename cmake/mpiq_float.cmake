@@ -3,8 +3,8 @@
 set(mpiq_loose_flags "-ffast-math|-Ofast|-funsafe-math-optimizations|-fassociative-math|-freciprocal-math|-ffinite-math-only")
 string(APPEND mpiq_loose_flags "|-fno-signed-zeros|-f?fp-model=(fast|aggressive).*")
 
-# OUT becomes those of the flags that count. A later flag undoes an earlier one: -fno-X undoes -fX, and the
-# last model counts.
+# OUT becomes the flags that count. A later flag undoes an earlier one: -fno-X undoes -fX, and the last model
+# counts.
 function(mpiq_loose_of out)
   string(REPLACE "-fp-model " "-fp-model=" flags "${ARGN}")
   separate_arguments(flags UNIX_COMMAND "${flags}")
@@ -40,10 +40,10 @@ else()
 #endif
 int main() {}" MPIQ_KEEPS_FLOATS)
   if(NOT MPIQ_KEEPS_FLOATS)
-    set(mpiq_loose "${CMAKE_CXX_COMPILER} by itself")
+    set(mpiq_loose "${CMAKE_CXX_COMPILER} without a flag")
   endif()
 endif()
 if(mpiq_loose)
   message(FATAL_ERROR "${mpiq_loose} changes floating-point results, and the ranks of a program would get different bits: \
-take it out of CFLAGS, CXXFLAGS and CMAKE_CXX_FLAGS. Where the compiler does it by itself, add -fno-fast-math (icx: -fp-model=precise)")
+take it out of CFLAGS, CXXFLAGS and CMAKE_CXX_FLAGS. Where the compiler does it without a flag, add -fno-fast-math (icx: -fp-model=precise)")
 endif()

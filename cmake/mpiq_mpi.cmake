@@ -1,6 +1,6 @@
 # Which MPI this build takes, as MPI_C_COMPILER: what the user names (-D MPI_C_COMPILER or -D MPI_HOME); else
 # the mpicc that PATH names, as modules, Spack and conda set it. Only where that mpicc is the system's own is
-# MPICH's taken first: Debian's plain mpicc may be that of either family. The mpiexec is the one beside the
+# MPICH's taken first: Debian's plain mpicc may belong to either family. The mpiexec is the one beside the
 # mpicc.
 set(mpiq_system_folders /usr/bin /bin)
 

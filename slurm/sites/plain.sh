@@ -2,7 +2,7 @@
 # Copy this file, change it, and name it by --site or MPIQ_SITE. Jobs source it, so that any bash will do;
 # what is left out has the value shown here.
 
-partition=          # of cells, unless --partition says otherwise; likewise account, qos, constraint
+partition=          # of cells, unless --partition says otherwise; also account, qos, constraint
 account=
 qos=
 constraint=

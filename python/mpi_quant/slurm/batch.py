@@ -7,8 +7,9 @@ import subprocess
 
 from mpi_quant.slurm.run_folder import Failed
 
-# What sbatch may take from the environment. The other variables SLURM_* are those of the job that mpiq submit runs in, as at a
-# terminal on a compute node: the new job would get its limits, and srun refuses some of them together.
+# What sbatch may take from the environment. The other variables SLURM_* describe the job that mpiq submit
+# runs in, as at a terminal on a compute node: the new job would get its limits, and srun refuses some of them
+# together.
 KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 

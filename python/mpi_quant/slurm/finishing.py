@@ -20,8 +20,8 @@ def tool(name, *words, output=sys.stderr):
 
 
 def dropin_table(cells, files):
-    """How long a program ran as it is, with advice and under a policy. The ratio of a variant is that of the medians, relative to
-    the program as it is. The table has ranges, because a few launches have no interval."""
+    """How long a program ran as it is, with advice and under a policy. The ratio of a variant is its median, divided by the
+    median of the program as it is. The table has ranges, because a few launches have no interval."""
     found = collections.defaultdict(list)
     for cell, path in zip(cells, files):
         found[cell.nodes, cell.ranks_per_node, cell.options[0].partition("=")[2]].append(float(path.read_text(encoding="utf-8")))

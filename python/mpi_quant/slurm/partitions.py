@@ -8,7 +8,7 @@ from mpi_quant.slurm import batch, planning
 from mpi_quant.slurm.run_folder import Refused
 
 NODES = "%D|%X|%Y|%Z|%m|%G|%T|%f"  # number, sockets, cores of a socket, threads of a core, MB, GRES, state, features; the last may have any sign
-NO_USE = ("down", "drain", "fail", "maint", "unknown", "inval")  # how the states begin of nodes that start no job; others come back by themselves
+NO_USE = ("down", "drain", "fail", "maint", "unknown", "inval")  # beginnings of the states of nodes that start no job; other nodes come back
 SIMPLE = re.compile(r"[\w.-]+(?:&[\w.-]+)*")  # a constraint that names features, all of which a node must have
 
 

@@ -169,7 +169,8 @@ def expectation(sweep, combinations, options, bench):
     sweep. Refuses options that it refuses."""
     if not sweep.path:
         return 0, ""
-    # A launch on several numbers of ranks. There is only one rank here, so that it speaks of one part of the launch.
+    # A launch on several numbers of ranks. There is only one rank here, so that it speaks of one part of the
+    # launch.
     parts = [] if option_of(options, "--ranks")[0] else sweep.options.get("ranks", [])
     times, alone = (len(parts), ["--ranks=1"]) if isinstance(parts, list) and parts else (1, [])
     found = []

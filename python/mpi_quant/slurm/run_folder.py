@@ -72,7 +72,8 @@ class Folder:
             raise Refused(f"--out: {self.path} has something else in it: choose another folder")
 
     def make(self, record, cells, copies):
-        """Makes the folder, or that of a run which no job is left of. copies: name -> file that it gets a copy of, or "" or None."""
+        """Makes the folder. A folder is taken over if it is of a run that has no jobs left. copies: name -> file that it gets a copy of, or "" or
+        None."""
         for name in ("cells", "log", "state"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
         for path in [*self.path.glob("cells/*.lock"), *self.path.glob("outcome.txt")]:  # locks of cells that were killed

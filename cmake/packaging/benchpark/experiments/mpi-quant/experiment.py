@@ -7,7 +7,7 @@ from benchpark.mpi import MpiOnlyExperiment
 
 
 class MpiQuant(Experiment, MpiOnlyExperiment):
-    """mpiq-bench of mpi_quant on 2 nodes, each method as an experiment of its own. The application is that of the folder ramble beside."""
+    """mpiq-bench of mpi_quant on 2 nodes, each method as an experiment of its own. The application is in the folder ramble beside."""
 
     variant(
         "workload",

@@ -6,8 +6,8 @@ from ramble.appkit import *
 
 class MpiQuant(ExecutableApplication):
     """mpiq-bench of mpi_quant: collectives of float vectors, by MPI's own function or compressed. An experiment measures one method, because
-    the text of a size does not name the method. Speed-ups over MPI are those of experiments with method mpi; for pairs that are measured
-    in turns, and for intervals, read the result file (--output) with mpiq."""
+    the text of a size does not name the method. Speed-ups over MPI are ratios to experiments with method mpi; for pairs that are measured in turns,
+    and for intervals, read the result file (--output) with mpiq."""
 
     name = "mpi-quant"
     tags("synthetic-benchmarks", "network-collectives", "mpi")
