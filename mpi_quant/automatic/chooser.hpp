@@ -3,9 +3,9 @@
 // choose alike. It reads no clock and sends nothing: times and errors come with the agreement that a call
 // makes anyway, and tests drive it with simulated networks.
 //
-//   learn the first two calls are exact, and the third in an unmodified program. Their time, the time of an
-//             agreement, and how fast this machine encodes and decodes fit the model. It says in which order
-//             candidates are worth a try.
+//   learn     the first two calls are exact, and the third in an unmodified program. Their time, the time
+//             of an agreement, and how fast this machine encodes and decodes fit the model. It says in which
+//             order candidates are worth a try.
 //   explore   a candidate that the model or its measured time puts ahead runs three times. The third or
 //             fourth result is compared with the exact sum. The other plans of the favourite's codec run
 //             twice, also if the model is against them: it may be wrong about what a message or a pass
