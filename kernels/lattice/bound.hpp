@@ -38,7 +38,7 @@
 // Wire, per block of 256 elements: a byte of mode (upper two bits) and width (others), then
 //
 //   plain   the numbers k, as k + 2^(width - 1), packed with `width` bits each (lattice/packing-inl.hpp)
-//   delta the first k, as a word; the differences of each k to the one before, packed in the same way. The
+//   delta   the first k, as a word; the differences of each k to the one before, packed in the same way. The
 //           first is 0
 //   raw     the elements as they are, or, if they are within the range but packing is not shorter, the values
 //           k step
