@@ -18,18 +18,18 @@ enum class Reason : std::uint8_t {
   alone,    // on one rank
   foreign,  // on a communicator that reaches beyond MPI_COMM_WORLD
   // By MPI, because:
-  rule,          // the policy says mpi, or has no rule for it
-  differs,       // the ranks have different policies
-  version,       // the ranks have different versions of the library
-  switched_off,  // MPI_Pcontrol switched the library off
-  split,         // the ranks chose differently: call sites, keys or MPI_Pcontrol
-  slower,        // auto found nothing within its limit that is faster than MPI, or has yet to learn that
-  inexact,       // auto: the data of this call would lose more than the limit
-  no_residual,   // auto(error=feedback): it has no key, so what it leaves out could not be kept for its next call
-  guard,         // the guard found an error over the budget, in this call or an earlier one
-  nonblocking,   // it is MPI_Iallreduce, MPI_Ibcast and so on
-  persistent,    // it is MPI_Allreduce_init, MPI_Bcast_init and so on
-  outside,       // it comes before MPI_Init or after MPI_Finalize began
+  rule,             // the policy says mpi, or has no rule for it
+  differs,          // the ranks have different policies
+  version,          // the ranks have different versions of the library
+  switched_off,     // MPI_Pcontrol switched the library off
+  split,            // the ranks chose differently: call sites, keys or MPI_Pcontrol
+  slower,           // auto found nothing within its limit that is faster than MPI, or has yet to learn that
+  inexact,          // auto: the data of this call would lose more than the limit
+  no_residual,      // auto(error=feedback): it has no key, so nobody knows its residual
+  guard,            // the guard found an error over the budget, in this call or an earlier one
+  nonblocking,      // it is MPI_Iallreduce, MPI_Ibcast and so on
+  persistent,       // it is MPI_Allreduce_init, MPI_Bcast_init and so on
+  outside,          // it comes before MPI_Init or after MPI_Finalize began
   no_communicator,  // MPI had no communicator left for this library
   no_memory,        // this library had no memory for it, and MPI may have enough
   overlap,          // its vectors share memory
