@@ -29,8 +29,8 @@ constexpr double kMostOff = 5;  // a candidate, from the model
 // passes.
 constexpr double kJudging = 1.5, kMostJudging = 3;
 constexpr double kWorthJudging = 0.95;  // of MPI's time
-constexpr double kMostTrying =
-    3;  // MPI's times that a call is charged at most for samples of what did not run
+// MPI's times that a call is charged at most for samples of what did not run.
+constexpr double kMostTrying = 3;
 // The other plans of the favourite's codec: runs in any case, if the model takes them to need at most so many
 // times as long, and the first run took at most so many times as long.
 constexpr std::size_t kProbes = 2;
@@ -255,6 +255,7 @@ Choice Chooser::next() {
   account_s_ += std::exchange(reserved_s_, 0.0);  // of a call that ended before the ranks agreed
   account_s_ = std::min(account_s_ + kShare * dense_s(), kMost * dense_s());
   spent_s_ *= 1 - 1.0 / kWindow;
+  trying_s_ *= 1 - 1.0 / kWindow;  // first samples are slow, and would keep all others from being tried
   settle();
   now_ = frozen_ != kNone ? run(frozen_) : choose();
   now_.agrees =
@@ -420,7 +421,7 @@ void Chooser::hear_times(const Heard& heard) {
   booked_s_ = 0;
 }
 
-// Each rank's own work, without waiting, so little of it is a disturbance.
+// Each rank's own work, without waiting.
 void Chooser::pay_trying(double seconds) {
   const double most = kMostTrying * dense_s();
   pay(std::min(seconds, most));
@@ -484,6 +485,7 @@ bool Chooser::heard(const Heard& heard, bool runs) {
   is_timed_judged_ = now_.judged;
   if (ran && !is_trusted(now_.candidate) && !now_.judged) ++known_[now_.candidate].unjudged;
   totals_.compressed += ran;
+  if (ran) known_[now_.candidate].has_run = true;
   totals_.inexact += !allowed;
   if (now_.candidate != 0 && allowed && !runs)
     count_split();
@@ -570,7 +572,8 @@ void Chooser::restart() noexcept {
   first_dense_s_ = 0;
   wants_dense_ = false;
   settled_ = {};
-  changed_at_ = 0;
+  last_favourite_ = 0;
+  favoured_since_ = changed_at_ = 0;
   if (frozen_ != kNone) take_file();
 }
 
@@ -582,7 +585,7 @@ Chooser::Counts Chooser::counts() const {
     for (std::size_t of = 1; of < known_.size(); ++of) {
       if (!is_alike(of)) continue;
       is_first = is_first && of >= i;
-      tried = tried || known_[of].runs > 0;
+      tried = tried || known_[of].has_run;
     }
     if (!is_first) continue;
     ++all.methods;
@@ -593,7 +596,10 @@ Chooser::Counts Chooser::counts() const {
 }
 
 void ChoiceSummary::add(const ChoiceSummary& other) {
-  if (known.learnt_from < other.known.learnt_from) known = other.known, counts = other.counts;
+  if (known.learnt_from < other.known.learnt_from) {
+    known = other.known;
+    counts = other.counts;
+  }
   Chooser::Totals& sum = totals;
   const Chooser::Totals& of = other.totals;
   sum.calls += of.calls;
@@ -657,10 +663,14 @@ void Chooser::take_file() {
 void Chooser::settle() {
   constexpr std::uint64_t kEnough = 50;
   const auto is_calm = [](const Known& k) { return k.unusual == 0 && k.drifting == 0; };
-  if (!std::all_of(known_.begin(), known_.end(), is_calm)) return;
   const std::size_t best = favourite();
+  if (best != last_favourite_) favoured_since_ = totals_.calls;
+  last_favourite_ = best;
+  // The one before it may have ended with slow calls, and runs no more.
+  const bool lasts = totals_.calls - favoured_since_ >= kEnough;
+  if (!lasts && !std::all_of(known_.begin(), known_.end(), is_calm)) return;
   const std::uint64_t tried = totals_.calls - (settled_.dense_s > 0 ? changed_at_ : 0);
-  if (best != 0 || tried >= kEnough) settled_ = {best, seconds(best), seconds(0)};
+  if (dense_s() > 0 && (best != 0 || tried >= kEnough)) settled_ = {best, seconds(best), seconds(0)};
 }
 
 KnownClass Chooser::known() const {

@@ -121,6 +121,7 @@ class Chooser {
     std::uint64_t judgements = 0, next_judged = 0;
     // Results before the first judgement. forget_times() keeps it.
     std::size_t unjudged = 0;
+    bool has_run = false;                // forget_times() keeps it, too
     double usual = 0;                    // time, once it has run kKept times
     double scatter = 0;                  // mean distance from it, as a share
     unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
@@ -203,7 +204,8 @@ class Chooser {
   double booked_s_ = 0;           // for the judging of that call
   std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
   Settled settled_;
-  std::uint64_t changed_at_ = 0;  // call from which on all was measured again
+  std::size_t last_favourite_ = 0;
+  std::uint64_t favoured_since_ = 0, changed_at_ = 0;  // calls; changed: all began to be measured again
   unsigned splits_ = 0;
   // Where the slowest rank counts: MPI's first time, until there is a second one; and the agreements until
   // then, which are more than the first account bears.

@@ -276,6 +276,7 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     return guard_.acquire(*state_, s, identity_.flushes(), decision_);
   } catch (const std::bad_alloc&) {
     guard_.drop(*state_);
+    decision_.chosen = chosen_;  // so that it brings to the agreement what its class knows
     return {Code::no_memory, "out of memory"};
   }
 }
