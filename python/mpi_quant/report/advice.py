@@ -28,7 +28,7 @@ USES = (
     Use("training over 1 Gbit/s", "results/2026-11-29-epyc/lab-2x1gbit.h5", "onebit", " feedback=address", OWED,
         " for a call; 3.5 for a training step, same accuracy (MNIST)"),
     Use("training over 10 Gbit/s", "results/2026-11-29-epyc/lab-2x10gbit.h5", "onebit", " feedback=address", OWED, " for a call"),
-    Use("training on one node", "results/2026-11-29-epyc/shm.h5", "onebit", " feedback=address", OWED, " for a call; below that size keep MPI"),
+    Use("training on one node", "results/2026-11-29-epyc/shm.h5", "onebit", " feedback=address", OWED, " for a call"),
     Use("every result right to 1 %, 1 Gbit/s", "results/2026-11-29-epyc/lab-2x1gbit.h5", "bf16"),
     Use("the same, with fewer bytes", "results/2026-11-24-epyc-codecs/lab-2x1gbit.h5", "int8"),
     Use("every result right to 1 %, 10 Gbit/s", "results/2026-11-29-epyc/lab-2x10gbit.h5", "bf16"),
