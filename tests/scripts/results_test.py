@@ -245,6 +245,19 @@ class Tables(WithResults):
                           "| 1 MiB | 1.000 ms | 250.000 us, 4.00 [4.00, 4.00] |"])
         self.assertEqual(tables.errors(points), "rel_err: onebit 5.0e-01")
 
+    def test_a_cell_is_the_median_of_launches_and_its_interval_spans_them(self):
+        from mpi_quant.report import tables
+        rows = []
+        for launch, time in enumerate((1e-3, 3e-3, 2e-3)):
+            rows += [point("mpi", 65536, time, key=f"mpi {launch}", base_key=f"mpi {launch}", launch=launch),
+                     point("onebit", 65536, 5e-4, key=f"onebit {launch}", base_key=f"mpi {launch}", launch=launch)]
+        points = tables.over_dense(reader.read(write_results(self.path("a.h5"), rows, steady(rows))))
+        for i, speedup in ((1, 2), (3, 6), (5, 4)):
+            for column in ("speedup", "speedup_lo", "speedup_hi"):
+                points[column][i] = speedup
+        self.assertEqual(tables.times(points, "bytes", reader.bytes_label, "vector").splitlines()[2:],
+                         ["| 64 KiB | 2.000 ms | 500.000 us, 4.00 [2.00, 6.00] |"])
+
     def test_kernels_have_a_line_a_codec_and_a_column_an_instruction_set(self):
         from mpi_quant.report import tables
         names = ("a/encode+feedback/f32/scalar", "a/encode+feedback/f32/avx2", "a/decode+add/f32/avx2", "a/encode/f32/avx2",

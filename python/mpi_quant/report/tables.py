@@ -2,6 +2,8 @@
 import csv
 import json
 
+import numpy as np
+
 from mpi_quant.results import reader as results, schema
 
 
@@ -10,8 +12,9 @@ def markdown(head, rows):
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows])
 
 
-def ratio(row):
-    return f"{row['speedup']:.2f} [{row['speedup_lo']:.2f}, {row['speedup_hi']:.2f}]"
+def ratio(rows):
+    """The speed-up of the launches of one method and size."""
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*results.over_launches(rows, "speedup", "speedup_lo", "speedup_hi"))
 
 
 def conditions(points):
@@ -30,21 +33,27 @@ def over_dense(run):
     return rebased.points[rebased.points["status"] == "ok"]
 
 
-def _base_cell(points, row):
-    base = points[points["key"] == row["base_key"]][0]
-    algorithm = "" if base["method"] == "mpi" else f" ({base['algorithm']})"
-    return results.seconds_label(base["t_median_s"]) + algorithm
+def _time(rows):
+    return results.seconds_label(float(np.median(rows["t_median_s"])))
+
+
+def _base_cell(points, rows):
+    """rows: one method's, of all launches. The fastest algorithm may differ from launch to launch."""
+    bases = points[np.isin(points["key"], rows["base_key"])]
+    names = sorted({"" if base["method"] == "mpi" else str(base["algorithm"]) for base in bases})
+    return _time(bases) + (f" ({' or '.join(name or 'default' for name in names)})" if names != [""] else "")
 
 
 def times(points, column, label, title):
-    """A line for each size: the time of the baseline, then time and speed-up of every compressed method."""
+    """A line for each size: the time of the baseline, then time and speed-up of every compressed method; medians over launches."""
     compressed = points[~results.dense(points) & (points["base_key"] != "")]
     methods = list(dict.fromkeys(compressed["method"]))
     rows = []
     for size in sorted(set(compressed[column])):
-        here = {row["method"]: row for row in compressed[compressed[column] == size]}
-        cells = [f"{results.seconds_label(here[m]['t_median_s'])}, {ratio(here[m])}" if m in here else "" for m in methods]
-        rows.append([label(size), _base_cell(points, next(iter(here.values()))), *cells])
+        here = compressed[compressed[column] == size]
+        of = {m: here[here["method"] == m] for m in methods}
+        cells = [f"{_time(of[m])}, {ratio(of[m])}" if len(of[m]) else "" for m in methods]
+        rows.append([label(size), _base_cell(points, here[here["method"] == here["method"][0]]), *cells])
     return markdown([title, schema.function_of(points["collective"][0]), *(f"{m}: time, speed-up [95 %]" for m in methods)], rows)
 
 
