@@ -93,6 +93,6 @@ endforeach()
 # A rule that is not in the table is an unknown word; memory_test goes over the table, so it must find each.
 foreach(name IN LISTS rules)
   file(WRITE ${WORK}/find.cpp "#include \"kernels/memory.hpp\"\nint main() { return mq::kernels::find_memory_rule(\"${name}\") == nullptr; }\n")
-  run("the table of rules cannot be searched" ${CXX} ${flags} ${OBJECTS} find.cpp -o find)
+  run("the table of rules cannot be searched" ${CXX} ${flags} ${OBJECTS} find.cpp -o find ${gtest} -pthread)
   run("${name} is not in the table of rules of the copy" ./find)
 endforeach()
