@@ -65,8 +65,8 @@ MQ_DEVICE auto with_bits(int bits, const F& f) {
   return f(std::integral_constant<int, 0>{});
 }
 
-// As pack_codes, for the four groups of a stripe at once. `codes`: the codes of this lane's quad. Group g
-// begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
+// Does what pack_codes does, for the four groups of a stripe at once. `codes`: the codes of this lane's quad.
+// Group g begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
 template <int kBits>
 MQ_DEVICE void pack_stripe(std::byte* wire, std::uint32_t stride, int bits, bool exists,
                            std::uint32_t codes) {

@@ -151,7 +151,7 @@ class Chooser {
   std::size_t worth_a_scout(std::size_t best) const;
   void take_sample(std::size_t i, const Sampled& sampled, bool sees_all);
   double cost_of_try(std::size_t i) const;
-  // Of what the call of an untried candidate takes, the part for its sample.
+  // The time that the sample of an untried candidate adds to its call.
   double sample_s(std::size_t i) const { return candidates_[i].is_sure ? 0 : trying_s_; }
   Choice choose();
   Choice run(std::size_t i) const;

@@ -26,8 +26,8 @@ Outcome with_memory(const F& f) noexcept {
   }
 }
 
-// For a call of the library's functions without messages. The sum is exact if no rank asked for a method
-// itself. Otherwise it is an error, and so are half types, of which MPI adds few. The ranks agree on that
+// A function of the library is called where the library has no messages. The sum is exact if no rank named a
+// method. Otherwise it is an error, and so are half types, of which MPI adds few. The ranks agree on that
 // over the program's own communicator.
 Status agree_without_messages(const Request& request, Status local_error) {
   const Call& call = request.call;
@@ -50,8 +50,8 @@ Status agree_without_messages(const Request& request, Status local_error) {
   return collective_check(call.comm, local_error, facts, wait_in_call);
 }
 
-// For a communicator without messages, because MPI has no communicator left for the library. The call of an
-// unmodified program is MPI's in any case.
+// MPI has no communicator left for the library, so it has no messages. MPI makes the call of an unmodified
+// program in any case.
 Outcome without_messages(const Request& request, Status local_error) {
   Status agreed;
   if (request.program == nullptr) agreed = agree_without_messages(request, std::move(local_error));

@@ -96,8 +96,8 @@ class ChoiceClass final : public CallClock {
 
 namespace {
 
-// Of a communicator. Calls of further classes are left to MPI. Classes of several vectors have a share of
-// their own, because they may be of many numbers and sizes.
+// The most classes of a communicator. Calls of further classes are left to MPI. Classes of several vectors
+// have a limit of their own, because vectors come in many numbers and sizes.
 constexpr std::size_t kMostClasses = 512, kMostGroupClasses = 256;
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes of a communicator, for judging
 

@@ -76,8 +76,9 @@ struct Situation {
   // Of the communicator, once ask_ranks() was called. ranks: -1 if MPI does not tell.
   int ranks = 0;
   bool is_inter = false;
-  // Of the communicator. Before Knowledge::first_use: if a program calls and there is one already; fewer than
-  // two ranks and intercommunicators need none. From then on, null means that the library must not act.
+  // The state of the communicator. Before Knowledge::first_use it is set if a program calls and there is one
+  // already; fewer than two ranks and intercommunicators need none. Later, null means that the library must
+  // not act.
   CommState* state = nullptr;
   // From Knowledge::all_ranks on. The mutex of the state is held.
   const CallOptions* options = nullptr;

@@ -117,8 +117,8 @@ enum class Identity : std::uint8_t {
   sequence,  // the stated key, or without one the position after MPI_Pcontrol's last "step"
 };
 std::string_view name(Identity);
-// Of a rule that does not say. auto(error=feedback) has no other use than feedback, and unmodified programs
-// name no keys.
+// What a rule without the word feedback= means. auto(error=feedback) is of no use without feedback, and
+// unmodified programs name no keys.
 constexpr Identity usual_identity(const Method& method) {
   return method.automatic.kind == Automatic::Kind::feedback ? Identity::address : Identity::key;
 }
